@@ -62,19 +62,24 @@ def test_text_in_parquet_that_is_not_utf8_does_not_raise(tmp_path: Path) -> None
     assert counts(tmp_path / "t.parquet", unit=ob.Unit.person("a", 1)) == {1: 1, 2: 1}
 
 
-def test_no_moment_is_out_of_range() -> None:
-    assert counts(pa.table({"a": raw([0, None, LONG, -LONG], pa.duration("s"))})) == {}
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("s", "UTC"), pa.timestamp("ms", "Asia/Tokyo"), pa.duration("s")]
+)
+def test_no_moment_is_out_of_range(kind: pa.DataType) -> None:
+    assert counts(pa.table({"a": raw([0, None, LONG, -LONG], kind)})) == {}
 
 
-@pytest.mark.parametrize("kind", [pa.timestamp("s", "UTC"), pa.timestamp("ms", "Asia/Tokyo"), pa.date32()])
+@pytest.mark.parametrize("kind", [pa.timestamp("s", "UTC"), pa.date32()])
 @pytest.mark.parametrize("values", [[0, 1], [0, None], []])
-def test_a_column_of_dates_that_is_declared_as_numbers_is_refused_by_its_type_alone(
-    kind: pa.DataType, values: list[int | None]
+@pytest.mark.parametrize("of", ["row", "people"])
+def test_places_and_counts_of_dates_are_refused_by_their_type_alone(
+    kind: pa.DataType, values: list[int | None], of: str
 ) -> None:
-    with pytest.raises(DataError, match="holds dates, and numbers are declared"):
-        counts(
-            pa.table({"a": pa.array(values, pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)})
-        )
+    days = pa.array(values, pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
+    columns = {name: days if name == of else [1] * len(values) for name in ("row", "col", "people")}
+    grid = ob.Domain([ob.Grid("row", "col", shape=(4, 4))])
+    with pytest.raises(DataError, match="whole numbers are read from it"):
+        ob.tables.check(pa.table(columns), grid, "people")
 
 
 @pytest.mark.parametrize("values", [[0, 1], [0, LONG]])

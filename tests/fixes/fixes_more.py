@@ -201,7 +201,7 @@ typed("analyst add service.toml lab --dataset nothing --eps 0.1") ==> typed("ana
 ob.Domain.from_dict({"columns": [], "colums": 3}, where="x") ==> toml(COLUMN)
 ob.domain.column_from({"kind": "areas", "name": "mesh", "levels": ["town", "mesh"], "areas": "x", "cells": "x"}) ==> ob.Areas("mesh", ["town", "mesh"], table="areas.parquet")
 ob.dynamics.system_from(continuous) ==> (lambda system, control: ob.dynamics.system_from(control.sample_system(system, 0.1)))(continuous, control)
-ob.run(people.plan.mean("age", eps="0.001"), pa.table({"age": pa.array([1], pa.timestamp("s"))}), row_ledger) ==> ob.run(people.plan.mean("age", eps="0.001"), pa.table({"age": [1]}), row_ledger)
+ob.tables.check({"row": pa.array([1], pa.timestamp("s")), "col": [1]}, grid) ==> ob.tables.check({"row": [1], "col": [1]}, grid)
 ob.run(people.plan.mean("age", eps="0.001"), pa.table({"age": pa.array([1], pa.time64("us"))}), row_ledger) ==> ob.run(people.plan.mean("age", eps="0.001"), pa.table({"age": ["1"]}), row_ledger)
 (lambda ledger: (ledger.close(), altered(ledger.where, "DROP TRIGGER oboro_entries_no_update", "UPDATE oboro_entries SET body = '{}'"), ob.Ledger.open(ledger.where).verify()))(fresh_ledger()) ==> fresh_ledger().verify()
 (lambda ledger: (ledger.export("export.json"), ob.ledger.verify_export(rewritten("export.json", 1, version=99))))(fresh_ledger()) ==> ob.ledger.verify_export("export.json")

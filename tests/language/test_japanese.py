@@ -41,7 +41,7 @@ def test_the_command_line_prints_no_sentence_past_the_catalogue() -> None:
 
 def wrong_holes(english: str, japanese: str) -> bool:
     """All holes are numbered or none is, and together they say what the English sentence says."""
-    holes = re.findall(r"\{(\d*)\+?\}", japanese)
+    holes = re.findall(r"\{(\d*)[+!]?\}", japanese)
     wanted = english.count("{}")
     return sorted(holes) not in ([""] * wanted, [str(place) for place in range(wanted)])
 

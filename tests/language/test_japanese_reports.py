@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import oboro as ob
 from oboro.audit import run
 from oboro.audit.samples import samples
-from oboro.language import filled, said
+from oboro.language import filled, phrase, said
 from oboro.release.forecast import Forecast
 
 ENGLISH = re.compile(r"\b(?:of|rows|trials|average|world|distance|holds)\b")
@@ -38,11 +39,29 @@ def test_an_audit_says_its_promise_and_its_trials_apart() -> None:
         assert told == f"守られた：計画：tables.table、{promise}、各世界で 20,000 回の試行"
 
 
+def test_a_notebook_shows_interval_and_price_in_japanese(tmp_path: Path) -> None:
+    unit = ob.Unit.row()
+    ledger = ob.Ledger.create(tmp_path / "l.ledger", dataset="住民", unit=unit, budget=ob.Pure(3))
+    domain = ob.Domain([ob.Integer("age", 0, 99)])
+    people = ob.Session({"age": [20, 30, 40] * 9}, domain=domain, unit=unit, ledger=ledger)
+    shown = people.mean("age", eps=1)._repr_html_()
+    assert "<th>合計</th><th>件数</th><th>95% 区間</th>" in shown
+    assert "費用：<b>eps = 1</b><br>支出の合計：<b>eps = 1</b><br>予算：<b>eps = 3</b>" in shown
+
+
 def test_a_name_stands_without_a_space_where_both_sides_are_japanese() -> None:
     assert filled("{dataset} への質問", {"dataset": "人口"}) == "人口への質問"
     assert filled("{dataset} への質問", {"dataset": "people"}) == "people への質問"
     assert filled("{side} ごとの {what}", {"side": "500 m", "what": "人口 総数"}) == "500 m ごとの人口 総数"
     assert filled("{what} in each cell", {"what": "people"}) == "people in each cell"
+
+
+def test_a_condition_stays_as_it_was_written() -> None:
+    told = "mean of income by region, where age >= 65 and region in ('north', 'south') or x = 1"
+    assert (
+        phrase(told)
+        == "region 別の income の平均（条件：age >= 65 and region in ('north', 'south') or x = 1）"
+    )
 
 
 def test_times_that_are_all_alike_are_one_line() -> None:

@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy.typing as npt
 
 from oboro.arrays import Bools, Floats, Integers
-from oboro.domain import Column, Domain, Integer, Real
+from oboro.domain import Column, Domain
 from oboro.errors import DataError, DomainError, UnitError, setting
 from oboro.kinds import each_of, nearest, shown, takes
 from oboro.privacy import Unit
@@ -421,7 +421,7 @@ def check_width(columns: Sequence[Column], terms: Sequence[Term], bits: int = 12
 
 
 def need_fields(source: Source, fields: Sequence[Field], condition: Condition | None = None) -> None:
-    """Refuses if a column is not there, cannot be read, or has a type of which no value is one that is declared.
+    """Refuses if a column is not there, cannot be read, or is of dates where places, ticks or counts are read: every record would be left out.
 
     The type is public, as it stands in the file or the table. A text file has none: there a wrong value is a value, and `check` counts it.
     """
@@ -430,12 +430,10 @@ def need_fields(source: Source, fields: Sequence[Field], condition: Condition | 
     for field in declared:
         kind = source.types[field.name]
         times = kind.upper().startswith(("DATE", "TIMESTAMP"))
-        if times and isinstance(field, Integer | Real | Whole):
+        if times and isinstance(field, Whole):
             raise DataError(
-                f"column {field.name!r} holds dates, and numbers are declared",
+                f"column {field.name!r} holds dates, and whole numbers are read from it",
                 given=f"{field.name}: {kind}",
-                needed="a column of numbers"
-                if isinstance(field, Whole)
-                else "a column of numbers, or a Date in the domain",
+                needed="a column of numbers",
                 fix=f"write column {field.name!r} as numbers",
             )

@@ -6,7 +6,7 @@ more than one language, and a sentence without a translation is simply said in E
 
 The names of things ("mean of age by region") are put together from turns ("{} by {}") that are too short to be
 looked for in any text. They stand under `parts`, in the order in which a name is taken apart, and are used by
-`phrase`, and for a hole that the translation marks: `{+}`. Sentences of pages, whose holes have names, stand under `pages`;
+`phrase`, and for a hole that the translation marks: `{+}`; a condition, which is code, stays as it is: `{!}`. Sentences of pages, whose holes have names, stand under `pages`;
 what reproductions of the papers say, under `papers`, where `{+}` is a hole with a text of the same kind.
 
 The language is that of OBORO_LANGUAGE, or else of the locale (LC_ALL, LC_MESSAGES, LANG). What programs read
@@ -44,7 +44,7 @@ _ODD = re.compile(
     r"[^ -~\u3000-\u3029\u3030-\u3098\u309b-\u30ff\u3400-\u9fff]"
 )  # what is looked at: not the commonest
 _ODD_OR_SPACES = re.compile(_ODD.pattern + r"|(?<=[ \u3000])[ \u3000]")
-_HOLE = re.compile(r"\{(\d*)(\+?)\}")
+_HOLE = re.compile(r"\{(\d*)([+!]?)\}")
 _NAMED = re.compile(r"\{(\w+)\}")
 _BY, _EACH = "\u5225", "\u3054\u3068"
 _JAPANESE = re.compile("[\u3005-\u3007\u3041-\u30ff\u4e00-\u9fff]")
@@ -84,7 +84,7 @@ def reproduced(text: str, language: str | None = None) -> str:
     for pattern, other in patterns:
         if found := pattern.fullmatch(text):
             return _with(
-                other, list(found.groups()), lambda word, own: reproduced(word, language) if own else word
+                other, list(found.groups()), lambda word, mark: reproduced(word, language) if mark else word
             )
     return text
 
@@ -249,7 +249,10 @@ def _said(text: str, language: str, named: bool = False) -> str:
         return text
     for pattern, other in parts if named else []:
         if found := pattern.fullmatch(text):
-            return _filled(other, [_said(one, language, named) for one in found.groups()], language)
+            named_parts = list(found.groups())
+            return _with(
+                other, named_parts, lambda word, mark: word if mark == "!" else _said(word, language, named)
+            )
     for pattern, other in patterns:
         if found := pattern.fullmatch(text):
             return _filled(other, list(found.groups()), language)
@@ -260,18 +263,18 @@ def _said(text: str, language: str, named: bool = False) -> str:
 def _filled(template: str, words: list[str], language: str) -> str:
     """The template with its holes filled: `{}` in order, `{1}` the second of the English sentence."""
 
-    def fill(word: str, named: bool) -> str:
+    def fill(word: str, mark: str) -> str:
         # a single word may be the name of a column
-        return word if word.isidentifier() and not named else _said(word, language, named)
+        return word if word.isidentifier() and not mark else _said(word, language, bool(mark))
 
     return _with(template, words, fill)
 
 
-def _with(template: str, words: list[str], fill: Callable[[str, bool], str]) -> str:
-    """The template with each hole filled by what `fill` makes of its word, and of whether the hole is marked."""
+def _with(template: str, words: list[str], fill: Callable[[str, str], str]) -> str:
+    """The template with each hole filled by what `fill` makes of its word, and of the mark of the hole."""
     rest, filled, at = iter(words), "", 0
     for hole in _HOLE.finditer(template):
-        word = fill(words[int(hole[1])] if hole[1] else next(rest), bool(hole[2]))
+        word = fill(words[int(hole[1])] if hole[1] else next(rest), hole[2])
         filled, at = _joined(_joined(filled, template[at : hole.start()]), word), hole.end()
     return _joined(filled, template[at:])
 

@@ -15,7 +15,7 @@ from oboro.errors import LedgerError, OboroError, ParameterError, setting, told
 from oboro.exact import about
 from oboro.files import CERTIFICATE, write_whole
 from oboro.kinds import names_of, path_of, takes
-from oboro.language import aligned, labelled, phrase, said
+from oboro.language import aligned, chosen, labelled, phrase, said
 from oboro.ledger import Entry, Ledger
 from oboro.privacy import Guarantee, Unit, guarantee_from
 from oboro.release import workbook
@@ -36,7 +36,15 @@ if TYPE_CHECKING:
 
     from oboro.arrays import Ends
 
-_HEADINGS = ("count", "of", "quantile", "question", "ranks within (95%)", "value")  # ours, not a column's
+_HEADINGS = (
+    "count",
+    "of",
+    "quantile",
+    "question",
+    "ranks within (95%)",
+    "sum",
+    "value",
+)  # ours, not a column's
 _SHOWN = 12  # rows of a table that are printed
 _ENDS = (
     b"oboro.interval"  # in the metadata of a table: the level of the interval that its last two columns are
@@ -383,7 +391,8 @@ class Release:
         elif self.plan.intervals is not None:
             facts.append((said("interval"), f"{said('95%, ')}{said(self.plan.leaves_out)}"))
         facts += [(said(name), said(text)) for name, text in self._price().items()]
-        told = "".join(f"<br>{html.escape(name)}: <b>{html.escape(text)}</b>" for name, text in facts)
+        colon = "：" if chosen() == "ja" else ": "
+        told = "".join(f"<br>{html.escape(name)}{colon}<b>{html.escape(text)}</b>" for name, text in facts)
         return (
             f"<h4>{html.escape(phrase(self.certificate.record['released']))}</h4><table><tr>{top}</tr>{body}</table>"
             f"{rest}<p>{told.removeprefix('<br>')}</p>"
