@@ -128,6 +128,11 @@ def test_what_a_program_has_read_it_may_write(tmp_path: Path) -> None:
         ob.Domain.from_toml(tmp_path / "d.toml")
         with pytest.raises(ParameterError, match="overwrite an input"):
             domain.to_toml(tmp_path / "d.toml")
+    (tmp_path / "never.csv").write_text("age\n3\n")  # what is impossible, which a domain file may name
+    with files.sparing():
+        ruled = domain.ruled(impossible=tmp_path / "never.csv")
+        with pytest.raises(ParameterError, match="overwrite an input"):
+            ruled.to_toml(tmp_path / "never.csv")
 
 
 # -- where and how a file is written -----------------------------------------------------------------------------

@@ -99,3 +99,12 @@ def test_with_few_seconds_and_many_columns_pairs_still_fit() -> None:
     sizes = [most_bins_of(column, plan.most_bins, plan.categories) for column in many]
     offers = Offers(sizes, 10.0, 10**6, plan.largest, all_triples=False)
     assert offers.fitting([]) == offers.pairs
+
+
+def test_the_forecast_counts_the_pairs_of_many_columns_whatever_the_seconds() -> None:
+    """Sixty-four columns take 96 rounds of 2,016 pairs: some 100 seconds of one core, where 60 were said."""
+    domain = ob.Domain([ob.Category(f"c{i}", ["a", "b"]) for i in range(64)])
+    plan: Any = ob.synth.plan(domain, unit=ob.Unit.row(), eps=1, delta="1e-6")
+    assert (plan.seconds, plan.steps) == (60, 96)
+    assert plan.expected_seconds >= 100
+    assert f"up to about {plan.expected_seconds} seconds" in str(plan.forecast())

@@ -26,6 +26,7 @@ from typing import Any
 from oboro.domain.columns import Category, Column, Date, Integer, Real
 from oboro.errors import DomainError, InputError, told
 from oboro.exact import rational, show
+from oboro.files import reads
 from oboro.kinds import nearest, shown
 
 Range = tuple[int, int]  # codes [start, stop)
@@ -131,6 +132,7 @@ def _table(path: Path, names: Sequence[str]) -> Any:
     import pyarrow as pa
     import pyarrow.csv as csv
 
+    reads(path)
     as_written = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
     try:
         return csv.read_csv(path, convert_options=as_written)

@@ -221,7 +221,8 @@ class QualityPlan(TablesPlan):
         cells = max(min(prod(widest), self.largest), 2 * sum(widest), self.tied_cells)  # as rules make it
         offers = self.steps * (comb(d, 2) + (comb(d, 3) if self.all_triples else 0))
         seconds = math.ceil(2 * cells * steps / _VISITS + offers / _OFFERS + d * steps * 1e-4)
-        return min(self.seconds, seconds) if cells <= self._in_time else seconds
+        pairs = math.ceil(self.steps * comb(d, 2) / _OFFERS)  # all of them are offered, whatever the seconds
+        return max(min(self.seconds, seconds), pairs) if cells <= self._in_time else seconds
 
     @property
     def all_triples(self) -> bool:
