@@ -86,6 +86,7 @@ def paid(
         if isinstance(error, Exception):
             raise failed(payment, error) from error
         error.add_note(str(failed(payment, error)))  # somebody stopped it: that goes on as it is, with a word
+        error.stored = payment.stored  # type: ignore[attr-defined]  # as a PaidError has it
         raise
 
 

@@ -18,14 +18,16 @@ import numpy as np
 import pytest
 
 import oboro as ob
-from oboro.errors import DataError, LedgerError, PaidError, ParameterError
+from oboro.errors import DataError, LedgerError, PaidError, ParameterError, StoredError
 from oboro.noise import DiscreteLaplace, system_bits
 from oboro.noise.bits import Bits
+from oboro.noise.streams import Streams
 from oboro.tables import wavelet
 from oboro.tables.cells import Cells
 from oboro.tables.input import read_cells
 from oboro.tables.plan import TablePlan
 from oboro.tables.subtrees import store, tasks
+from oboro.tables.subtrees.parts import Into
 from oboro.tables.subtrees.places import places_of
 from oboro.tables.subtrees.spread import Parted, Spread
 from oboro.tables.subtrees.workers import Processes, Task, attempt, failed
@@ -414,7 +416,7 @@ def test_what_fails_on_a_worker_is_told_without_its_words(tmp_path: Path) -> Non
         with pytest.raises(DataError) as caught:
             pool.run([Failing()])
         assert "12345" not in str(caught.value)
-        with pytest.raises(DataError, match="could not do its part"):
+        with pytest.raises(DataError, match="cannot be written down"):
             pool.run([tasks.Sort(str(tmp_path / "nowhere"), (), 0, 1, 0, 0, 1, 0)])
     finally:
         pool.close()
@@ -446,7 +448,7 @@ def in_parts(plan: TablePlan, data: Any, folder: Path, ledger: ob.Ledger, name: 
 
     with Spread(data, 2, folder, partitions=4, pool=Here()) as spread:
         released = run(plan, spread, ledger, name)
-    keep_list(released, folder)
+    keep_list(released, folder, ledger)
     return released
 
 
@@ -535,12 +537,18 @@ STOPPED = """
 import os, signal, sys
 import oboro as ob
 from oboro.tables.subtrees import workers
-original = workers.Processes.run
-def run(self, some):
-    if type(some[0]).__name__ in sys.argv[1]:
-        os.kill(os.getpid(), signal.SIGTERM)
-    return original(self, some)
-workers.Processes.run = run
+def struck(owner, name, when=lambda *given: True):
+    original = getattr(owner, name)
+    def called(*given, **more):
+        if when(*given):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(*given, **more)
+    setattr(owner, name, called)
+if sys.argv[1] == "commit":
+    struck(ob.Ledger, "commit")
+else:
+    struck(workers.Processes, "run", lambda _, some: type(some[0]).__name__ == sys.argv[1])
+struck(workers.Processes, "close")  # and once more, by somebody who does not want to wait
 domain = ob.Domain([ob.Grid("row", "col", shape=(64, 61))])
 unit = ob.Unit.cells()
 plan = ob.tables.plan(domain, unit=unit, eps=1, count="people", strategy="filtered")
@@ -551,7 +559,7 @@ ob.tables.release(cells, plan, ledger=ledger, workers=1, parts="published")
 
 
 @pytest.mark.long("workers")
-@pytest.mark.parametrize("when", ["Sort", "Keep"])
+@pytest.mark.parametrize("when", ["Sort", "Keep", "commit"])
 def test_a_run_that_is_told_to_end_leaves_no_cells_and_no_part(when: str, tmp_path: Path) -> None:
     meanwhile = tmp_path / "meanwhile"
     meanwhile.mkdir()
@@ -566,7 +574,7 @@ def test_a_run_that_is_told_to_end_leaves_no_cells_and_no_part(when: str, tmp_pa
     assert not list(meanwhile.glob("oboro-cells-*"))
     assert not list((tmp_path / "published").iterdir())
     spent = ob.Ledger.open(tmp_path / "a.ledger").spent
-    assert spent == ob.Pure(1 if when == "Keep" else 0)
+    assert spent == ob.Pure(0 if when == "Sort" else 1)
 
 
 def test_cells_that_a_killed_run_left_are_deleted_and_those_of_others_are_not(
@@ -592,6 +600,105 @@ def test_cells_that_a_killed_run_left_are_deleted_and_those_of_others_are_not(
         assert not Path(own.path).exists()
     finally:
         os.close(lock)
+
+
+def test_cells_are_written_where_was_asked_or_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another disk than the one that was asked for may not be encrypted; and one that is full has a name."""
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=UNIT, budget=ob.Pure(1))
+
+    def refused() -> str:
+        with pytest.raises(store.NoRoom) as caught, Spread(scattered(64), 1, pool=Here()) as spread:
+            ob.run(planned("wavelet", 64), spread, ledger)  # type: ignore[arg-type]
+        return str(caught.value)
+
+    def full(*_: object) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path / "not mounted"))
+        assert "not mounted" in refused()
+        patch.setenv("TMPDIR", str(tmp_path))
+        patch.setattr(os, "fdopen", full)
+        assert "full" in refused()
+    with pytest.raises(store.NoRoom):
+        raise failed("NoRoom")
+    assert not list(tmp_path.glob("oboro-cells-*"))
+    assert ledger.spent == ob.Pure(0)
+
+
+def test_where_a_job_may_still_write_no_folder_can_be_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As tasks of a Spark do that are not ended yet: they make all folders of their path."""
+    own = store.Private(str(tmp_path))
+    original, places = os.rename, []
+
+    def rename(folder: str, gone: str) -> None:
+        original(folder, gone)
+        places.append(gone)
+        if len(places) == 1:  # just between: it was deleted, and the file is not there yet
+            os.makedirs(f"{folder}/records")
+
+    os.makedirs(f"{own.path}/records")
+    own.sealed = True
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", rename)
+        own.remove()
+    assert len(places) == 2
+    with pytest.raises(OSError, match="directory"):
+        os.makedirs(f"{own.path}/records")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b""]
+
+
+def test_of_two_runs_that_find_a_folder_empty_at_once_none_writes_over_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, original = tmp_path / "published", Path.mkdir
+
+    def mkdir(self: Path, *given: Any, **more: Any) -> None:
+        original(self, *given, **more)
+        if self.name.startswith(".writing-") and len(list(folder.iterdir())) == 1:
+            original(folder / ".writing-of-another")
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with pytest.raises(ParameterError, match="not empty"):
+        Into.made(folder)
+    assert [path.name for path in folder.iterdir()] == [".writing-of-another"]
+
+
+def test_a_list_that_cannot_be_written_is_told_as_paid_for_and_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from oboro.release import Release
+
+    plan, data, folder = planned("wavelet", 64), scattered(64), tmp_path / "published"
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=UNIT, budget=ob.Pure(1))
+
+    def full(*_: object) -> None:
+        raise DataError("cannot be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Release, "save", full)
+        with pytest.raises(StoredError, match="--entry 1"):
+            in_parts(plan, data, folder, ledger)
+    ob.release.fetch(ledger, entry=1).save(folder / "manifest.parquet")
+    assert ob.verify_certificate(folder, public_key=ledger.public_key)["dataset"] == "city"
+
+
+def test_a_master_key_is_over_in_a_child_after_a_fork() -> None:
+    streams = Streams(system_bits(), b"plan")
+    assert len(streams.key(4, 3, 1)) == 48
+    child = os.fork()
+    if child == 0:
+        try:
+            streams.key(4, 3, 1)
+        except RuntimeError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_intervals_of_parts_are_those_of_the_table_in_one_piece(tmp_path: Path) -> None:
@@ -654,6 +761,13 @@ def test_a_folder_with_a_part_that_is_missing_changed_or_added_is_not_what_was_c
         with pytest.raises(CertificateError, match="not certified"):
             ob.verify_certificate(folder)
         (folder / name).unlink()
+    content = part.read_bytes()
+    part.unlink()
+    os.mkfifo(part)  # to open it would wait for ever
+    with pytest.raises(CertificateError, match="not the part"):
+        ob.verify_certificate(folder)
+    part.unlink()
+    part.write_bytes(content)
     (folder / "more").mkdir()
     with pytest.raises(CertificateError, match="not certified"):
         ob.verify_certificate(folder)

@@ -282,6 +282,48 @@ def test_what_cannot_be_measured_there_is_refused_before_anything_is_spent(
     assert not list(cluster.shared.iterdir())
 
 
+STOPPED = """
+import os, pathlib, signal, threading
+from pyspark.sql import SparkSession
+import oboro as ob
+settings = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.sql.shuffle.partitions": "400",
+            "spark.sql.adaptive.enabled": "false"}
+session = SparkSession.builder.master("local[2,4]").config(map=settings).getOrCreate()
+unit, shared = ob.Unit.cells(), pathlib.Path("shared").absolute()
+domain = ob.Domain([ob.Grid("row", "col", shape=(64, 61))])
+plan = ob.tables.plan(domain, unit=unit, eps=1, count="people", strategy="wavelet")
+ledger = ob.Ledger.create("a.ledger", dataset="city", unit=unit, budget=ob.Pure(1))
+def strike():
+    while not list(shared.glob("*/records/_temporary/0/task*")):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=strike, daemon=True).start()
+try:
+    ob.tables.release(ob.engine.spark(session).parquet("cells.parquet"), plan, ledger=ledger, shared=shared)
+except SystemExit:
+    pass
+tracker = session.sparkContext.statusTracker()
+while tracker.getActiveJobsIds():
+    pass
+print(ledger.spent, [(path.is_file(), path.stat().st_size) for path in shared.rglob("*")])
+"""
+
+
+def test_a_job_that_is_not_waited_for_any_more_writes_no_cells(tmp_path: Path) -> None:
+    """Tasks of a Spark make folders that are missing: one that is deleted while they write would come again, for all to read."""
+    (tmp_path / "shared").mkdir()
+    pq.write_table(pa.table(scattered(64)), tmp_path / "cells.parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED],
+        cwd=tmp_path,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "eps = 0 [(True, 0)]\n", done.stderr[-2000:]
+
+
 def forms(secret: bytes) -> list[bytes]:
     """How a secret may stand in a file."""
     found = [secret, secret.hex().encode(), secret.hex().upper().encode(), repr(secret)[2:-1].encode()]

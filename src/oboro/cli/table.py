@@ -377,7 +377,7 @@ def release(
             account,
             delivery,
             forecast=lambda found: replace(found, notes=(*found.notes, *notes)),
-            keep=None if parts is None else lambda released: keep_list(released, parts),
+            keep=None if parts is None else lambda released: keep_list(released, parts, account),
         )
 
 

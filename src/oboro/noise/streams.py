@@ -20,13 +20,15 @@ Privacy
        noise. So the cells are written down and hashed before the master is drawn, and each attempt reads what was written and
        compares the hash before it begins a stream (tables/subtrees).
     3. A fork, and two GiB. `Bits` asks the system for a new key then. Here that would be a second law for a repeated pass; and to
-       begin anew under the same key would repeat noise. So after a fork a stream is over, in the child, and a reseed derives
-       the next key under a number that never comes twice.
+       begin anew under the same key would repeat noise. So after a fork a stream is over, in the child, and so is the master: what
+       the child's own bits gave the top of the tree would be another input. A reseed derives the next key under a number that
+       never comes twice.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import NoReturn
 
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -46,9 +48,14 @@ class Streams:
     def __init__(self, bits: Bits, plan: bytes) -> None:
         self.__master = bits.words(4).tobytes()
         self.__plan = hashlib.sha256(plan).digest()
+        self.__process = os.getpid()
 
     def key(self, prefix_bits: int, prefix: int, epoch: int) -> bytes:
-        """The key of the sub-tree below a prefix of so many bits, for one pass over it."""
+        """The key of the sub-tree below a prefix of so many bits, for one pass over it. Over in a child process after a fork."""
+        if os.getpid() != self.__process:
+            raise RuntimeError(
+                "a master key does not go on after a fork: parent and child would draw the same"
+            )
         info = b"".join(
             [
                 _LABEL,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,11 @@ def check_whole(table: Table, data: object) -> None:
         )
 
 
-def check_folder(folder: Path) -> None:
-    """Makes the folder; refuses one in which something is. Before anything is paid for."""
+def check_folder(folder: Path, own: str | None = None) -> None:
+    """Makes the folder; refuses one in which something is, but what is called `own`. Before anything is paid for."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        full = any(folder.iterdir())
+        full = any(path.name != own for path in folder.iterdir())
     except OSError:
         raise ParameterError(
             "the folder cannot be made, or is none",
@@ -127,9 +128,12 @@ def _listed(where: Path) -> list[dict[str, Any]] | None:
 
 
 def _hashed(path: Path) -> str | None:
+    """The hash of a file; None of one that is not there, and of a pipe or a device, which may have no end."""
     reads(path)
     digest = hashlib.sha256()
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return None
         with path.open("rb") as handle:
             while piece := handle.read(_PIECE):
                 digest.update(piece)

@@ -522,7 +522,7 @@ def release(
     with spread_over(data, plan, workers, parts, shared) as spread:
         released = run(plan, spread, ledger, name)
     if parts is not None:
-        keep_list(released, path_of("parts", parts))
+        keep_list(released, path_of("parts", parts), ledger)
     return released
 
 

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from oboro._version import __version__
@@ -93,6 +96,29 @@ class Executors:
                 given=", ".join(str(Path(folder).parent) for folder in folders),
                 needed="folders that every worker reaches by the same path, as the user that runs this program",
             )
+
+    @contextmanager
+    def job(self) -> Iterator[None]:
+        """Around a job that Spark does by itself: if it is not waited for any more, it is told to end. It may still take a while."""
+        tag = f"oboro-{secrets.token_hex(8)}"
+        self._context.addJobTag(tag)
+        try:
+            yield
+        except Exception:
+            with suppress(Exception):
+                self._context.removeJobTag(tag)
+            raise
+        except BaseException:
+            # what this thread says to Spark would wait until the job is done: another one has a line of its own
+            teller = Thread(target=self._cancel, args=(tag,))
+            teller.start()
+            teller.join()
+            raise
+        self._context.removeJobTag(tag)
+
+    def _cancel(self, tag: str) -> None:
+        with suppress(Exception):
+            self._context.cancelJobsWithTag(tag)
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         with in_words("the workers of the cluster could not do their part"):

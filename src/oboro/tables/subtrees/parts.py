@@ -9,8 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from oboro.errors import DataError, setting, told
+from oboro.errors import DataError, ParameterError, setting, told
 from oboro.files import MANIFEST
+from oboro.ledger import Ledger
+from oboro.payment import paid
 from oboro.release import Release
 from oboro.release.folder import PART, check_folder, is_manifest
 from oboro.tables.subtrees import store
@@ -45,11 +47,18 @@ class Into:
 
     @classmethod
     def made(cls, folder: Path) -> Into:
-        """Refuses a folder in which something is. Before anything is paid for."""
+        """Refuses a folder in which something is, or into which another run begins to write. Before anything is paid for."""
         check_folder(folder)
         folder = folder.absolute()  # a worker may have been started elsewhere
         writing = folder / f".writing-{secrets.token_hex(8)}"
         writing.mkdir()
+        try:
+            check_folder(
+                folder, writing.name
+            )  # of two that found it empty at once, one at least sees the other
+        except ParameterError:
+            writing.rmdir()
+            raise
         return cls(str(folder), str(writing))
 
     def written(self, content: bytes, number: int, rows: int) -> Published:
@@ -71,7 +80,7 @@ class Into:
                 path.unlink()
 
 
-def keep_list(released: Release, folder: Path) -> Path:
+def keep_list(released: Release, folder: Path, ledger: Ledger) -> Path:
     """Writes the list of parts and its certificate beside them. A release that is given again may have been made in one piece, or elsewhere."""
     table = released.to_arrow()
     if not is_manifest(table) or not all((folder / name).is_file() for name in table["part"].to_pylist()):
@@ -82,7 +91,8 @@ def keep_list(released: Release, folder: Path) -> Path:
             fix=setting(parts=None),
             argument="parts",
         )
-    return released.save(folder / MANIFEST)
+    with paid(ledger.where, released.certificate.record["ledger"]["reserved_at"], stored=True):
+        return released.save(folder / MANIFEST)
 
 
 def in_parts() -> DataError:

@@ -25,7 +25,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -35,7 +35,7 @@ import numpy as np
 from oboro.arrays import Data, Integers
 from oboro.engine import Source, open_data
 from oboro.engine.cluster import SparkTable
-from oboro.errors import PaidError, ParameterError, setting, told
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import whole
 from oboro.kinds import path_of
 from oboro.noise import Bits
@@ -148,15 +148,20 @@ class Spread:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if self._pool is not None:
-            self._pool.close()
-        if self._private is not None:
-            self._private.remove()
-        if self.into is not None:
-            lost = isinstance(error, PaidError) and error.stored is False
-            self.into.give_up() if lost else self.into.finish()
-        for number, handler in self._signals.items():
-            signal.signal(number, handler)
+        try:
+            with _undisturbed():
+                if self._pool is not None:
+                    self._pool.close()
+                if self._private is not None:
+                    self._private.remove()
+                if self.into is not None:
+                    lost = (
+                        getattr(error, "stored", None) is False
+                    )  # of a PaidError, or of a signal after the payment
+                    self.into.give_up() if lost else self.into.finish()
+        finally:
+            for number, handler in self._signals.items():
+                signal.signal(number, handler)
 
     @property
     def pool(self) -> Pool:
@@ -176,6 +181,11 @@ class Spread:
             self._private = store.Private(self.shared)
         return self._private.path
 
+    def seal(self) -> None:
+        """An empty file comes to stand where the folder of cells was."""
+        if self._private is not None:
+            self._private.sealed = True
+
     def opened(self) -> Opened:
         if self.parts is not None:
             self.into = Into.made(self.parts)
@@ -185,6 +195,24 @@ class Spread:
 def _end(number: int, _: object) -> NoReturn:
     """An orderly end, with the exit code that a shell gives this signal."""
     raise SystemExit(128 + number)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals wait: a second Ctrl-C would end the deleting, and leave what is as secret as the data."""
+    came: list[int] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(signal.getsignal(number)):
+                before[number] = signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
 
 
 @dataclass(frozen=True)
@@ -231,7 +259,12 @@ class Opened:
             )
         assert isinstance(self.source, SparkTable)
         place = Path(folder) / "records"
-        write_records(self.source, layout, plan.unit, plan.count, place.as_uri())
+        try:
+            with pool.job() if isinstance(pool, Executors) else nullcontext():
+                write_records(self.source, layout, plan.unit, plan.count, place.as_uri())
+        except BaseException:
+            self.spread.seal()  # tasks of that job may go on, and would make a folder anew that is gone
+            raise
         record = written(plan)
         found = pool.run([Gather(record, folder, str(path)) for path in sorted(place.glob("*.parquet"))])
         shutil.rmtree(place, ignore_errors=True)

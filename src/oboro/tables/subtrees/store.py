@@ -9,14 +9,13 @@ Whoever reads a file afterwards compares its hash first: a pass that is repeated
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from oboro.arrays import Integers
+from oboro.errors import DataError, told
 from oboro.tables.cells import Cells, sort_cells
 
 _RECORDS = 1 << 22  # in a run
@@ -35,6 +35,18 @@ _TRIES = 1000
 
 class Changed(Exception):
     """What was written down is not there any more, or is something else."""
+
+
+class NoRoom(DataError):
+    """Cells cannot be written down: a disk is full, or a folder is not to be written to."""
+
+    def __init__(self, given: str = "a disk that is full, or a folder that cannot be written to") -> None:
+        super().__init__(
+            "the cells cannot be written down",
+            given=given,
+            needed="a folder with room for 16 bytes a record, twice, that nobody else can read",
+            fix="TMPDIR=/path/of/a/larger/disk",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +67,25 @@ class Private:
     of it is deleted.
     """
 
+    sealed = False  # somebody who makes folders that are missing may still want to write there
+
     def __init__(self, within: str | None = None) -> None:
-        if within is None:
-            delete_left_behind()
-        while True:
-            self.path = tempfile.mkdtemp(prefix=_NAME, dir=within)
-            self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-            with contextlib.suppress(OSError):  # a kind of disk that knows no locks of folders
-                fcntl.flock(self._lock, fcntl.LOCK_EX)  # waits for whoever is about to delete it
-            if os.path.isdir(self.path):  # not deleted by another before it was locked
-                return
-            os.close(self._lock)  # pragma: no cover
+        try:
+            if within is None:
+                _check_wanted()
+                delete_left_behind()
+            while True:
+                self.path = tempfile.mkdtemp(prefix=_NAME, dir=within)
+                self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+                _locked(self._lock, wait=True)  # for whoever is about to delete it
+                if os.path.isdir(self.path):  # not deleted by another before it was locked
+                    return
+                os.close(self._lock)  # pragma: no cover
+        except OSError:
+            raise NoRoom from None
 
     def remove(self) -> None:
-        removed(self.path)
+        replaced(self.path) if self.sealed else removed(self.path)
         if self._lock >= 0:
             os.close(self._lock)
         self._lock = -1
@@ -76,8 +93,11 @@ class Private:
 
 def delete_left_behind() -> None:
     """Deletes the folders of processes that are gone, and of this user. What another process holds is left alone."""
-    with os.scandir(tempfile.gettempdir()) as found:
-        folders = [one.path for one in found if one.name.startswith(_NAME)]
+    try:
+        with os.scandir(tempfile.gettempdir()) as found:
+            folders = [one.path for one in found if one.name.startswith(_NAME)]
+    except PermissionError:  # a folder that all may write to, and nobody may list
+        return
     for folder in folders:
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -90,9 +110,18 @@ def delete_left_behind() -> None:
             os.close(handle)
 
 
-def _locked(handle: int) -> bool:
+def _check_wanted() -> None:
+    """Refuses another place than the one that was asked for, which may be the only disk that is encrypted."""
+    wanted = os.environ.get("TMPDIR")
+    if wanted and not os.access(wanted, os.W_OK | os.X_OK):
+        raise NoRoom(told(TMPDIR=wanted))
+
+
+def _locked(handle: int, wait: bool = False) -> bool:
+    import fcntl  # not on Windows, where published tables are read
+
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:  # another process has it, or this kind of disk knows no locks of folders
         return False
     return True
@@ -106,6 +135,18 @@ def removed(folder: str) -> None:
             return
 
 
+def replaced(folder: str) -> None:
+    """Deletes a folder, and leaves an empty file of its name: then no folder can be made there any more."""
+    for _ in range(_TRIES):
+        with suppress(OSError):
+            gone = f"{folder}-{secrets.token_hex(8)}"
+            os.rename(folder, gone)
+            removed(gone)
+        with suppress(OSError):
+            os.close(os.open(folder, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            return
+
+
 def written(folder: str, kind: str, columns: dict[str, Integers]) -> str:
     """Whole numbers as a file of Arrow under a name of its own: two attempts at once do not meet."""
     import pyarrow as pa
@@ -116,9 +157,12 @@ def written(folder: str, kind: str, columns: dict[str, Integers]) -> str:
         for each in columns.values()
     ]
     table = pa.table(arrays, names=list(columns))
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    except OSError:
+        raise NoRoom from None
     return str(path)
 
 

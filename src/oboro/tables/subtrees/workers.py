@@ -18,6 +18,7 @@ from threading import Thread
 from typing import Any, Protocol
 
 from oboro.errors import DataError
+from oboro.tables.subtrees.store import NoRoom
 
 _LENGTH = struct.Struct("<Q")
 _ATTEMPTS = 4
@@ -111,6 +112,8 @@ def failed(kind: str) -> DataError:
             given="a file of another hash, or none",
             needed="a folder for what is written meanwhile that nothing else writes to",
         )
+    if kind == "NoRoom":
+        return NoRoom()
     return DataError(
         "a worker could not do its part",
         given="one that died again and again" if kind == "Died" else kind,
