@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oboro.domain import Category, Integer
+from oboro.synth.copula import restricted
 from oboro.synth.junction import Law, Noisy, fit, joint_law, junction_tree, spread_evenly
-from oboro.synth.measured import Shape, binned, most_bins_of, on_simplex
+from oboro.synth.measured import Binned, Shape, binned, most_bins_of, on_simplex
+from oboro.synth.model import codes_within
 
 SHAPE = (2, 3, 2, 4, 2)
 TABLES = [(0, 1), (1, 2), (2, 3), (0, 3), (4,)]
@@ -51,6 +53,16 @@ def test_more_columns_than_there_are_letters_have_a_joint_law() -> None:
         expected = expected @ (step / step.sum(axis=1, keepdims=True))
     assert joint_law(law, laws, (0, 59)) == pytest.approx(expected)
     assert joint_law(law, laws, (0, 30, 59)).sum(axis=1) == pytest.approx(expected)
+
+
+def test_what_is_empty_in_a_bin_stays_empty_however_wide_it_is() -> None:
+    """A thousand thousand million amounts of which one is held: none of the others is drawn; of a bin with nobody, all are alike."""
+    start, stop = np.array([0, 1, 10]), np.array([1, 10, 10**12])
+    column = Binned(Shape(start, stop, np.array([5.0, 0.0, 0.0]), 10**12), np.array([0, 1, 0]))
+    everything = restricted(column.shape, None)
+    codes = codes_within(column, everything, np.repeat([0, 1], 900), np.random.default_rng(1))
+    assert not codes[:900].any()
+    assert np.bincount(codes[900:], minlength=10).tolist() == pytest.approx([0, *[100] * 9], abs=60)
 
 
 @pytest.mark.parametrize("columns", [(0,), (0, 2), (1, 3), (0, 4), (1, 2, 4), (0, 1, 2, 3, 4)])

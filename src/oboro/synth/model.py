@@ -190,8 +190,9 @@ def codes_within(column: Binned, segments: Segments, bins: Integers, rng: np.ran
     """A code for each record, given its bin."""
     owner = column.bin[segments.block]
     order = np.argsort(owner, kind="stable")
+    held = np.bincount(owner, segments.mass, minlength=column.size)
     values = segments.start < column.shape.values  # an empty bin is drawn from evenly, but never gives a null
-    mass = (segments.mass + 1e-9 * values * (segments.stop - segments.start))[order]
+    mass = np.where(held[owner] > 0, segments.mass, values * (segments.stop - segments.start))[order]
     first = np.searchsorted(owner[order], np.arange(column.size))
     place = np.empty(bins.size, np.int64)
     for b in range(column.size):
