@@ -3,7 +3,7 @@
 `make bench PART=synth` makes the environment of the peers, `.venv-aim`. Everybody gets the same rows and the same rho; peers are given bins
 at the quantiles of the data, which nobody would know. AIM runs at full strength: 16 rounds for each column, tables of up to three columns, a model of up to 80 MB.
 
-All of it, nine tables at four budgets three times, takes half a day of one core or more, nearly all of it AIM's: about a minute for seven columns, and longer the more there are. So every run is kept in bench-synth.jsonl as soon as it is done, and
+All of it, nine tables at four budgets three times, takes half a day of one core or more, nearly all of it AIM's: about a minute for seven columns, and longer the more there are. So every run is kept in bench/synth_runs.jsonl as soon as it is done, and
 one that is there is not made again: stop it and start it as you like, and delete lines to have them made anew. One repeat of everything comes first, budget by
 budget, the small tables before the large. TASKS, BUDGETS, REPEATS and PEERS ask for a part, as in `TASKS=smoking BUDGETS=1 REPEATS=1 PEERS=MST make bench PART=synth_table`;
 SHOW=1 prints what is there and runs nothing.
@@ -34,7 +34,7 @@ from oboro.synth.model import TreeSampler
 from oboro.synth.plan import rho_within
 
 HERE = Path(__file__).parents[1]
-KEPT = HERE / "bench-synth.jsonl"
+KEPT = HERE / "bench" / "synth_runs.jsonl"
 DELTA = "1e-6"
 BUDGETS = "1,0.3,3,10"  # in the order in which they are run
 METHODS = ("quality", "marginals")
