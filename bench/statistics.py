@@ -36,7 +36,9 @@ import pyarrow.parquet as pq
 import oboro as ob
 from bench.ledger import plain_transaction
 from bench.measure import Row, timed
+from oboro.noise.bits import system_bits
 from oboro.statistics.sensitivity import smooth_order_statistic
+from oboro.statistics.session import Plans
 
 SIZES = (10_000, 1_000_000, 10_000_000)
 HIGH = 1_000_000
@@ -58,6 +60,7 @@ Read = Callable[[str], Any]
 def rows() -> Iterator[Row]:
     yield _smooth()
     yield from _fixed()
+    yield from _trials()
     for size in SIZES:
         with tempfile.TemporaryDirectory() as folder:
             yield from _of_size(size, Path(folder) / "people.parquet")
@@ -122,6 +125,27 @@ def _fixed() -> Iterator[Row]:
             row = _compared(what, ours, "two plain transactions, three signatures", least, None)
             yield row
             yield Row(row.what, row.ours, "what it may take", 0.005, "s", 0.005 / row.ours, 1)
+
+
+def _trials() -> Iterator[Row]:
+    """What it takes to measure small plans 10^5 times, for the audit; from fewer trials."""
+    domain = ob.Domain([ob.Integer("x", 0, 99), ob.Category("y", ["a", "b"])])
+    data = {"x": np.arange(100), "y": np.where(np.arange(100) % 3, "a", "b")}
+    few = ob.Domain([ob.Integer("z", 0, 3), ob.Category("y", ["a", "b"])])
+    plans: dict[str, tuple[ob.Plan, Any]] = {
+        f"three quantiles, {method}": (
+            Plans(domain, UNITS["a row"], None).quantile("x", [0.25, 0.5, 0.75], eps=1, method=method),
+            data,
+        )
+        for method in ("joint", "splitting")
+    }
+    small = ob.synth.plan(few, unit=UNITS["a row"], rho="0.5", method="quality")
+    plans["a quality model of two columns"] = small, {"z": np.arange(100) % 4, "y": data["y"]}
+    for name, (plan, given) in plans.items():
+        prepared, bits, trials = plan.prepare(plan.open(given)), system_bits(), 4000
+        plan.measure(prepared, bits, trials=10)
+        took = timed(partial(plan.measure, prepared, bits, trials=trials)) * 1e5 / trials
+        yield Row(f"10^5 trials of {name}", took, "what they may take", 60, "s", 60 / took, 1)
 
 
 def _smooth() -> Row:

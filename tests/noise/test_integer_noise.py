@@ -245,10 +245,10 @@ def test_gaussian_forecasts_agree_with_one_another(variance: Fraction) -> None:
 def test_large_gaussians_use_a_formula_that_meets_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     from oboro.noise import gaussian
 
-    summed = _shape(Fraction(1999**2))
+    summed = _shape(1999**2, 1)
     _shape.cache_clear()
     monkeypatch.setattr(gaussian, "_SUMMED", 1000)
-    formula = _shape(Fraction(1999**2))
+    formula = _shape(1999**2, 1)
     _shape.cache_clear()
     assert formula.total == pytest.approx(summed.total, rel=1e-12)
     assert formula.mean_abs == pytest.approx(summed.mean_abs, rel=1e-12)

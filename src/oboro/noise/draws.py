@@ -32,6 +32,10 @@ def checked_size(size: object) -> tuple[Size, int]:
     """A number of draws or the shape of an array of them, and how many that are in all."""
     if type(size) is int and 0 <= size <= MOST:
         return size, size
+    if type(size) is tuple and all(type(side) is int and side >= 0 for side in size):
+        count = math.prod(size)
+        if count <= MOST and max(size, default=0) <= MOST:
+            return size, count
     shape: Size = (
         tuple(whole("size", side, most=MOST) for side in size)
         if isinstance(size, tuple | list)

@@ -102,19 +102,21 @@ class DiscreteGaussian:
     def pmf(self, k: npt.ArrayLike) -> Floats:
         """P(Z = k)."""
         at = np.asarray(k, float)
-        found: Floats = np.exp(-at * at * self._rate) / _shape(self.sigma2).total
+        found: Floats = np.exp(-at * at * self._rate) / _shape(*self.sigma2.as_integer_ratio()).total
         return found
 
     def cdf(self, k: npt.ArrayLike) -> Floats:
         """P(Z <= k)."""
         at = np.floor(np.asarray(k, float))
-        tail = _shape(self.sigma2).tail(np.abs(np.where(at >= 0, at + 1, at)))  # P(Z >= that)
+        tail = _shape(*self.sigma2.as_integer_ratio()).tail(
+            np.abs(np.where(at >= 0, at + 1, at))
+        )  # P(Z >= that)
         return np.where(at >= 0, 1 - tail, tail)
 
     def interval(self, level: float = 0.95) -> tuple[int, int]:
         """The smallest symmetric range that holds a draw with at least this probability."""
         miss = 1 - check_level(level)
-        tail = _shape(self.sigma2).tail
+        tail = _shape(*self.sigma2.as_integer_ratio()).tail
         low, high = -1, max(1, math.ceil(40 * math.sqrt(self.sigma2)))
         while high - low > 1:  # P(|Z| > high) <= miss < P(|Z| > low)
             middle = (low + high) // 2
@@ -124,12 +126,12 @@ class DiscreteGaussian:
     @property
     def mean_abs(self) -> float:
         """E|Z|."""
-        return _shape(self.sigma2).mean_abs
+        return _shape(*self.sigma2.as_integer_ratio()).mean_abs
 
     @property
     def variance(self) -> float:
         """The variance of a draw."""
-        return _shape(self.sigma2).variance
+        return _shape(*self.sigma2.as_integer_ratio()).variance
 
     @property
     def sd(self) -> float:
@@ -155,7 +157,9 @@ class _Shape:
 
 
 @lru_cache(maxsize=256)
-def _shape(sigma2: Fraction) -> _Shape:
+def _shape(numerator: int, denominator: int) -> _Shape:
+    """By whole numbers: those of a Fraction are looked up much more slowly."""
+    sigma2 = Fraction(numerator, denominator)
     sigma = math.sqrt(sigma2)
     if sigma <= _SUMMED:
         k = np.arange(math.ceil(40 * sigma) + 2, dtype=float)

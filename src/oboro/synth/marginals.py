@@ -231,13 +231,13 @@ class QualityPlan(TablesPlan):
         return self.steps * (comb(d, 2) + comb(d, 3)) <= self.seconds * _OFFERS
 
     def measure_once(self, codes: Integers, bits: Bits) -> Measured:
-        ones = self.ones
+        ones, sd = self.ones, self.noise.sd
         levels = ones.measure(codes, bits)
         total = ones.total(levels)
-        bins = ones.binned(levels, self.most_bins, self.categories, self.least_in_noise * self.noise.sd)
+        bins = ones.binned(levels, self.most_bins, self.categories, self.least_in_noise * sd)
         sizes = [column.size for column in bins]
         places = [column.bins_of(codes[i]) for i, column in enumerate(bins)]
-        offers = Offers(sizes, self.noise.sd, total, self.largest, all_triples=self.all_triples)
+        offers = Offers(sizes, sd, total, self.largest, all_triples=self.all_triples)
         true = Counted(places, sizes)
         known = ones.tables(levels, bins, total)
         law: Law | None = None
@@ -258,7 +258,7 @@ class QualityPlan(TablesPlan):
                 index = choose_table(
                     (true[columns] for columns in fitting),  # one after the other: never all of them at once
                     (total * joint_law(law, laws, columns) for columns in fitting),
-                    self.noise.sd,
+                    sd,
                     self.unit,
                     self.choice_price,
                     bits,
