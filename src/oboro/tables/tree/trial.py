@@ -60,7 +60,7 @@ FAR = 0.9  # and by as much for the forecast of a tree to say so
 # the filling, as a power of two, from which the default tree is as good for the default questions, by bits of a side
 _USUAL_FROM = {
     1: {2: -9, 3: -9, 4: -9, 5: -9, 6: -1, 7: 1, 8: -0.5, 9: -0.5, 10: 1, 11: 0.5, 12: 4},
-    2: {2: -4, 3: 1.5, 4: 0, 5: 0.5, 6: 2, 7: 1.5},
+    2: {2: -4, 3: 1.5, 4: 0, 5: 3, 6: 3, 7: 5},
 }
 _TURN = 0.02  # so much, of the sum of log errors over fillings, must one way more gain
 
@@ -104,10 +104,6 @@ def choice(
     layout: Layout, eps: Fraction, unit: Unit, workload: Workload, people: int | None, *, looks: bool = True
 ) -> str:
     """The plan with the smallest errors: PLANNED, USUAL or, if it may be, LOOKS."""
-    if workload == DEFAULT:
-        axes, bits = _small(layout)
-        few = people is not None and math.log2(_filling(layout, eps, unit, people)) < _USUAL_FROM[axes][bits]
-        return LOOKS if looks and few else USUAL
     found = ratios(layout, eps, unit, workload, people)
     tree = USUAL if found[USUAL] < found[PLANNED] else PLANNED
     return LOOKS if looks and found[LOOKS] < CLEARLY * found[tree] else tree
@@ -184,11 +180,8 @@ def _small(layout: Layout) -> tuple[int, int]:
 
 def _step(layout: Layout, eps: Fraction, unit: Unit, people: int) -> int:
     """The filling for so many people, as a power of two."""
-    return min(max(round(math.log2(_filling(layout, eps, unit, people))), _LEAST), _MOST)
-
-
-def _filling(layout: Layout, eps: Fraction, unit: Unit, people: int) -> float:
-    return max(people, 1) * float(eps) / counts_move(unit) / layout.cells
+    filling = max(people, 1) * float(eps) / counts_move(unit) / layout.cells
+    return min(max(round(math.log2(filling)), _LEAST), _MOST)
 
 
 def _steps(layout: Layout, eps: Fraction, unit: Unit) -> tuple[int, ...]:
