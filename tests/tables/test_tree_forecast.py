@@ -40,7 +40,7 @@ values = ["F", "<M>"]
 
 
 def test_the_outlook_of_a_tree_is_what_happens_in_the_city() -> None:
-    plan = tables.plan(CITY, unit=Unit.cells(), eps="0.1")
+    plan = tables.plan(CITY, unit=Unit.cells(), eps="0.1", strategy="tree")
     outlook = plan.outlook(40_000_000)
     assert outlook is not None
     truth = tables.city().reshape(-1)
@@ -173,6 +173,7 @@ def test_areas_are_folded_only_if_they_differ_in_one_column() -> None:
 # -- what a file will not carry -----------------------------------------------------------------------------------------
 
 LACKS = "the file will carry intervals of single rows alone"
+TREE = ("--strategy", "tree")
 
 
 def carries(plan: tables.TablePlan) -> bool:
@@ -186,13 +187,24 @@ def test_a_forecast_says_before_anything_is_spent_that_a_file_will_carry_no_inte
     domain = tmp_path / "large.toml"
     domain.write_text(TOML.partition("\n\n")[0].replace("[64, 64]", "[5700, 5500]"))
     for language, words in (("en", LACKS), ("ja", "区間は一つ一つの行のものだけ")):
-        words_typed = ["forecast", "--domain", str(domain), "--eps", "0.5", "--unit", "cells:1:1"]
+        words_typed = ["forecast", "--domain", str(domain), "--eps", "0.5", "--unit", "cells:1:1", *TREE]
         shown = CliRunner().invoke(app, words_typed, env={"OBORO_LANGUAGE": language})
         assert shown.exit_code == 0
         assert words in shown.output
     where = str(tmp_path / "l.ledger")
     Ledger.create(where, dataset="d", unit=Unit.cells(), budget=Pure(1)).close()
-    line = ["release", "absent.csv", "--domain", str(domain), "--eps", "0.5", "--ledger", where, "--dry-run"]
+    line = [
+        "release",
+        "absent.csv",
+        "--domain",
+        str(domain),
+        "--eps",
+        "0.5",
+        "--ledger",
+        where,
+        "--dry-run",
+        *TREE,
+    ]
     dry = CliRunner().invoke(app, line)
     assert dry.exit_code == 0, dry.output
     assert LACKS in dry.output

@@ -100,7 +100,7 @@ def test_the_number_has_the_noise_that_the_parts_say_and_decides_the_way() -> No
 def test_one_person_hardly_changes_which_way_is_gone() -> None:
     """Just where one more would, if the true number decided. Asking costs eps/100: no way is e^(eps/100) times likelier."""
     plan = made("1")
-    strategy, runs = sized(plan), 4000
+    strategy, runs = sized(plan), 1000
     turn = strategy.taken[1].people
     assert turn - 1 in strategy.crowds
     gone = []
@@ -213,3 +213,73 @@ def test_a_line_and_other_questions_have_ways_of_their_own() -> None:
         assert plan.strategy == "sized"
         assert plan_from(plan.to_dict()) == plan
         assert plan.cost == Pure("0.1")
+
+
+def test_ways_are_whole_numbers_and_designs_and_few() -> None:
+    plan = made()
+    looks, tree = plan.by_people
+    assert Way("5", tree.design) == Way(5, tree.design)  # type: ignore[arg-type]
+    exact = dataclasses.replace(plan, by_people=(looks, Way(5.0, tree.design)))  # type: ignore[arg-type]
+    assert plan_from(exact.to_dict()) == exact
+    with pytest.raises(ParameterError, match="wrong kind"):
+        Way(5, "tree")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="at most 16"):
+        dataclasses.replace(plan, by_people=tuple(map(Way, range(17))))
+
+
+@pytest.mark.parametrize("eps", ["1e400", "1e-400"])
+def test_an_eps_beyond_any_float_is_no_accident(eps: str) -> None:
+    if eps == "1e400":
+        assert made(eps).cost == Pure(eps)
+        assert tables.plan(TOWN, unit=Unit.cells(), eps=eps).strategy == "tree"
+        assert tables.plan(TOWN, unit=Unit.cells(), eps=eps, expected_total=5).strategy == "tree"
+    else:
+        with pytest.raises(ParameterError, match="scale is too large"):
+            made(eps)
+
+
+def test_another_table_that_is_asked_meanwhile_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another thread does it: just when the first one has found what it keeps."""
+    plan = made("1")
+    strategy, bits = sized(plan), system_bits()
+    one, other = (strategy.measure(cells_of(plan, people(number)), bits)[0] for number in (FEW, 100 * MANY))
+    where = {"row": (0, 15)}
+    expected, found_by = strategy.answer(one, where, 0.95), Sized.of
+    strategy.answer(other, where, 0.95)
+
+    def of(self: Sized, number: int) -> Any:
+        monkeypatch.setattr(Sized, "of", found_by)
+        strategy.answer(other, where, 0.95)
+        return found_by(self, number)
+
+    monkeypatch.setattr(Sized, "of", of)
+    assert strategy.answer(one, where, 0.95) == expected
+
+
+@pytest.mark.parametrize("strategy", ["adaptive", "sized", "filtered"])
+@pytest.mark.parametrize("lengths", [(), (0,), (1,), (1, 4), (1, 1, 1), (1, 4, 4, 4), (0, 0, 0, 0)])
+def test_a_file_with_other_noisy_counts_is_refused(strategy: str, lengths: tuple[int, ...]) -> None:
+    plan = tables.plan(TOWN, unit=Unit.cells(), eps=1, count="n", strategy=strategy)
+    cells = cells_of(plan, people(FEW))
+    found = plan.mechanism.measure(cells, system_bits())[0]
+    wrong = dataclasses.replace(found, noisy=tuple(np.zeros(size, np.int64) for size in lengths))  # type: ignore[type-var]
+    for read in (
+        lambda: plan.mechanism.answer(wrong, {"row": (0, 3)}, 0.95),  # type: ignore[arg-type]
+        lambda: plan.mechanism.intervals(wrong, 0.95),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(DataError, match="cannot be read"):
+            read()
+
+
+def test_words_say_how_far_one_unit_moves_what_is_counted() -> None:
+    """And not that divided by a share of eps."""
+    for strategy in ("adaptive", "filtered", "sized", "tree", "laplace"):
+        plan = tables.plan(TOWN, unit=Unit.cells(2, 3), eps=1, strategy=strategy)
+        assert plan.mechanism.words()["sensitivity"] == "6"
+
+
+def test_workers_are_refused_with_what_has_them(tmp_path: Path) -> None:
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="a", unit=Unit.cells(), budget=Pure(2))
+    with pytest.raises(ParameterError, match=r'fix +strategy="tree"'):
+        tables.release({"row": [1], "col": [1], "n": [1]}, made(), ledger=ledger, workers=2)
+    assert ledger.spent == Pure(0)

@@ -325,7 +325,8 @@ class Strategy:
         """For the certificate: the noise, and what it was made for."""
         words: dict[str, object] = {**self.noise.to_dict(), "strategy": self.name}
         if isinstance(self.noise, DiscreteLaplace):
-            words |= {"sensitivity": show(self.noise.scale * self.eps)}
+            moves = next(part.moves for part in self.parts if part.noise == self.noise)
+            words |= {"sensitivity": show(moves)}
         return words
 
     def published(self, table: Table) -> Measured:

@@ -81,7 +81,7 @@ def check_spread(plan: TablePlan, parts: object = None) -> None:
             "this table is measured in one piece",
             given=told(strategy=repr(plan.strategy)) + ", and workers",
             needed="one of strategies filtered and wavelet, or of strategy tree for one column: these are cut into sub-trees",
-            fix=setting(workers=None),
+            fix=setting(strategy="tree") if mechanism.sized else setting(workers=None),
             argument="workers",
         )
 

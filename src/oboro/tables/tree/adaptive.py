@@ -24,7 +24,6 @@ import numpy as np
 
 from oboro.arrays import Floats, Integers
 from oboro.domain import Grid, Mesh
-from oboro.errors import DataError
 from oboro.exact import about
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.noise.laplace import as_float, check_level
@@ -35,7 +34,7 @@ from oboro.tables.cells import LARGEST_TOTAL, Cells
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared, forecast_of
 from oboro.tables.tree.answers import Region, Round, Where, bounds, least_squares_top, region_of
 from oboro.tables.tree.division import Counted, Division, Nodes, count, spread
-from oboro.tables.tree.intervals import MOST, Answer, hull, in_shapes, may_lack_intervals
+from oboro.tables.tree.intervals import MOST, Answer, hull, in_shapes, may_lack_intervals, unreadable
 from oboro.tables.tree.lattice import Lattice, Level, Tree
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.planner import moments
@@ -186,11 +185,13 @@ class Adaptive(Strategy):
 
     def _read(self, published: Measured) -> tuple[list[Counted], list[Round]]:
         """All that was counted, and how blocks were divided, from what the file carries."""
+        shares = {4: MANY, 6: FEW}.get(len(published.noisy))
+        if shares is None:
+            raise unreadable()
         quarters, blocks, *rest = published.noisy
-        shares = {2: MANY, 4: FEW}.get(len(rest))
         depth = blocks.size.bit_length() - 1
-        if shares is None or blocks.size != 1 << depth or depth > self.layout.bits:
-            raise DataError("the noisy counts in the table cannot be read", needed="the original file")
+        if blocks.size != 1 << max(depth, 0) or depth > self.layout.bits:
+            raise unreadable()
         first = Nodes.of_depth(self.layout, min(2 + self.layout.bits % 2, self.layout.bits))
         nodes = Nodes.of_depth(self.layout, depth)
         (quarters,) = in_shapes([quarters], [(first.size,)])
@@ -202,7 +203,7 @@ class Adaptive(Strategy):
         for share, steps, noisy in zip(shares[1:], rest[::2], rest[1::2], strict=True):
             (steps,) = in_shapes([steps], [(nodes.size,)])
             if ((steps < 0) | (steps > nodes.heights)).any():
-                raise DataError("the noisy counts in the table cannot be read", needed="the original file")
+                raise unreadable()
             finer, noise = nodes.divided(steps), self.noise_of(share)
             (noisy,) = in_shapes([noisy], [(finer.size,)])
             rounds.append(Round(nodes.starts, nodes.heights - steps, np.left_shift(1, steps), noisy, noise))

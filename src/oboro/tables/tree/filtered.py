@@ -45,7 +45,7 @@ from oboro.tables.tree.answers import (
     region_of,
 )
 from oboro.tables.tree.errors import ends_of
-from oboro.tables.tree.intervals import Answer, hull, in_shapes, published_in
+from oboro.tables.tree.intervals import Answer, hull, in_shapes, published_in, unreadable
 from oboro.tables.tree.lattice import Lattice, Level, Tree
 from oboro.tables.tree.measure import Measured, least_that_stands_out, project
 from oboro.tables.tree.outlook import Outlook, filtered_outlook
@@ -425,7 +425,11 @@ class Carried:
 
 
 def carried_in(published: Measured) -> Carried:
+    if len(published.noisy) < 5:
+        raise unreadable()
     live, held, facts, keys, noisy, *rest = published.noisy
+    if held.size != live.size or noisy.size != keys.size or facts.size < 4:
+        raise unreadable()
     return Carried(live, held, facts, keys, noisy, tuple(rest))
 
 

@@ -431,17 +431,17 @@ def noisy_in(table: Table) -> tuple[Integers, ...]:
             fix="a domain with fewer cells",
         )
     digest = hashlib.sha256(packed).digest()
-    if digest not in _last:
+    kept = _last[0] if _last else None  # taken once: another thread may ask another table meanwhile
+    if kept is None or kept[0] != digest:
         try:
-            found = tuple(_unpacked(line) for line in packed.split(b"\n"))
+            kept = (digest, tuple(_unpacked(line) for line in packed.split(b"\n")))
         except (ValueError, OSError):
-            raise _unreadable() from None
-        _last.clear()
-        _last[digest] = found
-    return _last[digest]
+            raise unreadable() from None
+        _last[:] = [kept]
+    return kept[1]
 
 
-_last: dict[bytes, tuple[Integers, ...]] = {}
+_last: list[tuple[bytes, tuple[Integers, ...]]] = []
 
 
 def in_shapes(noisy: Sequence[Integers], shapes: Sequence[tuple[int, ...]]) -> list[Integers]:
@@ -449,10 +449,11 @@ def in_shapes(noisy: Sequence[Integers], shapes: Sequence[tuple[int, ...]]) -> l
     try:
         return [counts.reshape(shape) for counts, shape in zip(noisy, shapes, strict=True)]
     except ValueError:
-        raise _unreadable() from None
+        raise unreadable() from None
 
 
-def _unreadable() -> DataError:
+def unreadable() -> DataError:
+    """What is said of a file whose noisy counts are not those of its plan."""
     return DataError("the noisy counts in the table cannot be read", needed="the original file")
 
 

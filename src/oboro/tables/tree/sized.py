@@ -19,16 +19,17 @@ from typing import Any
 
 from oboro.arrays import Integers, Table
 from oboro.domain import Category
-from oboro.errors import DataError, ParameterError, setting, told
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import about, whole
 from oboro.noise import Bits, DiscreteLaplace
 from oboro.privacy import Pure
+from oboro.records import check_fields
 from oboro.release import Forecast, Part, part
 from oboro.tables.cells import LARGEST_TOTAL, Cells
 from oboro.tables.strategy import Noise, Strategy, counts_move, forecast_of, zigzag
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Where
-from oboro.tables.tree.intervals import Answer, noisy_in
+from oboro.tables.tree.intervals import Answer, noisy_in, unreadable
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.outlook import Outlook
 from oboro.tables.tree.partition import Blocks
@@ -37,6 +38,7 @@ from oboro.tables.tree.workload import DEFAULT, Design
 
 ASKING = Fraction(1, 100)  # of eps, for how many people there are
 _MOST_CROWD = 10**5  # rows that a pair of neighbours may have
+_MOST_WAYS = 16  # more than there are fillings that are tried out; what a plan costs is looked at for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class Way:
     design: Design | None = None
 
     def __post_init__(self) -> None:
-        whole("people", self.people, least=0, most=LARGEST_TOTAL)
+        object.__setattr__(self, "people", whole("people", self.people, least=0, most=LARGEST_TOTAL))
+        check_fields(self, "the way")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +92,13 @@ class Sized(Strategy):
                 fix=setting(strategy="tree"),
             )
         starts = [way.people for way in self.taken]
+        if len(starts) > _MOST_WAYS:
+            raise ParameterError(
+                "a table has few ways",
+                given=told(by_people=f"{len(starts)} ways"),
+                needed=f"at most {_MOST_WAYS}",
+                argument="by_people",
+            )
         if starts[0] != 0 or any(one >= other for one, other in pairwise(starts)):
             raise ParameterError(
                 "the ways of a table are for more and more people, from 0 on",
@@ -184,10 +194,12 @@ class Sized(Strategy):
     def _gone(self, noisy: tuple[Integers, ...]) -> tuple[Strategy, tuple[Integers, ...]]:
         """The way, and what it counted. The last of these is kept, so that the way knows it again."""
         if not noisy or noisy[0].size != 1:
-            raise DataError("the noisy counts in the table cannot be read", needed="the original file")
-        if not _last or _last[0][0] is not noisy:
-            _last[:] = [(noisy, noisy[1:])]
-        return self.of(int(noisy[0].reshape(-1)[0])), _last[0][1]
+            raise unreadable()
+        kept = _last[0] if _last else None
+        if kept is None or kept[0] is not noisy:
+            kept = (noisy, noisy[1:])
+            _last[:] = [kept]
+        return self.of(int(noisy[0].reshape(-1)[0])), kept[1]
 
     def _of(self, published: Measured) -> tuple[Strategy, Measured]:
         way, noisy = self._gone(published.noisy)

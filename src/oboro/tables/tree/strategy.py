@@ -199,14 +199,16 @@ def _estimates(strategy: PlannedTree, published: Measured) -> Estimates:
     share, total = strategy.publish, strategy.total
     facts = (layout.domain.to_dict(), write(design), strategy.eps, strategy.unit, total, share)
     digest = hashlib.sha256(repr(facts).encode() + layout.heads[1].tobytes()).digest()
-    if not _last or _last[0][0] is not published.noisy or _last[0][1] != digest:
+    kept = _last[0] if _last else None  # taken once: another thread may ask another table meanwhile
+    if kept is None or kept[0] is not published.noisy or kept[1] != digest:
         shapes = [strategy.lattice.nodes(level) for level in design.levels]
         noisy = in_shapes(published.noisy, shapes)
         found = estimates(layout, design, strategy.noises, noisy, total, share)
         if sum(each.size for each in noisy) > MOST:
             return found
-        _last[:] = [(published.noisy, digest, found)]
-    return _last[0][2]
+        kept = (published.noisy, digest, found)
+        _last[:] = [kept]
+    return kept[2]
 
 
 _last: list[tuple[tuple[Integers, ...], bytes, Estimates]] = []
@@ -214,9 +216,11 @@ _last: list[tuple[tuple[Integers, ...], bytes, Estimates]] = []
 
 def _leaves(strategy: PlannedTree, published: Measured) -> Integers:
     """Those of the published cells; the last ones are kept."""
-    if not _last_leaves or _last_leaves[0][0] is not published.keys:
-        _last_leaves[:] = [(published.keys, strategy.lattice.leaf(strategy.layout, published.keys))]
-    return _last_leaves[0][1]
+    kept = _last_leaves[0] if _last_leaves else None
+    if kept is None or kept[0] is not published.keys:
+        kept = (published.keys, strategy.lattice.leaf(strategy.layout, published.keys))
+        _last_leaves[:] = [kept]
+    return kept[1]
 
 
 _last_leaves: list[tuple[Integers, Integers]] = []

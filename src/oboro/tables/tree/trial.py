@@ -133,8 +133,8 @@ def ways(layout: Layout, eps: Fraction, unit: Unit, workload: Workload) -> tuple
         path, turns = _usual(*_small(layout), steps)
     else:
         path, turns = _path(_tried_out(*_small(layout), workload, steps, _FEWER), steps)
-    by = float(eps) / counts_move(unit) / layout.cells
-    starts = [0, *(min(math.ceil(2.0**turn / by), LARGEST_TOTAL) for turn in turns)]
+    one = counts_move(unit) * layout.cells / eps  # so many people are a filling of 1
+    starts = [0, *(min(math.ceil(Fraction(2.0**turn) * one), LARGEST_TOTAL) for turn in turns)]
     return tuple(
         Way(start, _design(layout, unit, workload, name)) for start, name in zip(starts, path, strict=True)
     )
@@ -180,8 +180,9 @@ def _small(layout: Layout) -> tuple[int, int]:
 
 def _step(layout: Layout, eps: Fraction, unit: Unit, people: int) -> int:
     """The filling for so many people, as a power of two."""
-    filling = max(people, 1) * float(eps) / counts_move(unit) / layout.cells
-    return min(max(round(math.log2(filling)), _LEAST), _MOST)
+    filling = max(people, 1) * eps / (counts_move(unit) * layout.cells)
+    power = math.log2(filling.numerator) - math.log2(filling.denominator)  # eps may be beyond any float
+    return min(max(round(power), _LEAST), _MOST)
 
 
 def _steps(layout: Layout, eps: Fraction, unit: Unit) -> tuple[int, ...]:
