@@ -158,7 +158,9 @@ def test_after_the_reservation_nothing_is_refunded(ledger: ob.Ledger) -> None:
     CALLS.clear()
     with pytest.raises(NameTakenError, match="died"):
         ob.run(dying("measure"), PEOPLE, ledger, name="doomed")
-    assert CALLS == []  # no data was read for a name that cannot be had
+    assert {"prepare", "measure", "publish"}.isdisjoint(
+        CALLS
+    )  # no data was read for a name that cannot be had
     assert ledger.spent == ob.Pure("0.25")
 
 

@@ -174,7 +174,7 @@ class Plan:
     outlined: Callable[..., Any] | None = None  # (such a table, columns, file): with the shape of each area
     with_shapes: tuple[str, ...] = ()  # endings of files that have them
     light: ClassVar[bool] = (
-        False  # whether what is derived from its fields takes so little room that `run` may keep it
+        False  # whether what is derived from its fields takes so little room that `run` may keep it; each class says it for itself
     )
 
     @property

@@ -120,7 +120,8 @@ _lately: OrderedDict[str, _Made] = OrderedDict()  # by the text of the record th
 
 def _made(plan: Plan) -> _Made:
     """What `made_again` makes: of a record that is kept, what was made of it before."""
-    if not plan.light or functions_of(plan):
+    # what a class says of itself holds for its own methods, and not for those of a class made from it
+    if not vars(type(plan)).get("light", False) or functions_of(plan):
         return _Made.of(made_again(plan), kept=False)
     text = canonical(record_of(plan))
     known = _lately.pop(text, None) or _Made.of(made_again(plan), kept=len(text) <= _LONGEST)

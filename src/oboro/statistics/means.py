@@ -173,6 +173,7 @@ class MeanPlan(Moments):
         None  # a public guess of the means, for the centred form without a ball
     )
     kind = "statistics.mean"
+    light = True
     leaves_out = "covers the noise; not errors in the data, nor records left out or clamped"
     interval_in_files = True
 

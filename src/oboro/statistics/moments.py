@@ -267,6 +267,7 @@ class CovariancePlan(Moments):
         False  # of two columns: their covariance alone, which pays for one number in place of three
     )
     kind = "statistics.covariance"
+    light = True
     leaves_out = "covers the noise, cautiously; not errors in the data, nor records left out or clamped"
     interval_in_files = True
 

@@ -187,6 +187,7 @@ class SumsPlan(Moments):
     """
 
     kind = "statistics.sums"
+    light = True
     leaves_out = "covers the noise; not errors in the data, nor records left out, clamped or rounded"
     interval_in_files = True
 
