@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from oboro.domain import Category, Domain, Integer
+from oboro.domain import Category, Date, Domain, Integer
 from oboro.engine import add_up, arrays, count_cells, duck, open_data
 from oboro.engine.codes import code_sql
 from oboro.engine.duck import DuckTable, condition_sql, counted_rows
@@ -177,3 +177,45 @@ def test_large_whole_numbers_are_told_apart(values: pa.Array, missing: int | Non
     found: list[Any] = [row[0] for row in source.connection.execute(query).fetchall()]
     assert found == [column.code(value) for value in values.to_pylist()]
     assert len({column.code(value) for value in (2**53, 2**53 + 1, 2**53 + 2)}) == 3
+
+
+def few_above(rows: int = 2000) -> dict[str, Any]:
+    """Five persons with some twenty rows each, and as many others as there are rows."""
+    draw = np.random.default_rng(11)
+    return {"who": np.where(draw.random(rows) < 0.05, draw.integers(0, 5, rows), np.arange(rows) + 10)}
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo", "America/New_York", "+09:00"])
+def test_rows_beyond_the_limit_are_left_out_of_the_day_that_they_were_counted_in(
+    monkeypatch: pytest.MonkeyPatch, zone: str | None
+) -> None:
+    monkeypatch.setattr(arrays, "LARGE", 10)
+    hours = np.random.default_rng(3).integers(438_288, 438_288 + 24 * 31, 2000)  # of January 2020
+    times = pa.array(hours * 3_600_000_000).cast(pa.timestamp("us", zone))
+    source, unit = open_data(pa.table({**few_above(), "day": times})), Unit.person("who", 2)
+    assert isinstance(source, DuckTable)
+    day = Date("day", "2020-01-01", "2020-01-31")
+    rows = counted_rows(source, {"c0": code_sql(day, source.types["day"])}, unit, None)
+    found = source.connection.execute(f"SELECT c0, count(*) FROM ({rows}) GROUP BY c0").fetchall()
+    cells, counts = count_cells(source, [day], unit)
+    assert dict(zip(cells.tolist(), counts.tolist(), strict=True)) == dict(found)
+
+
+@pytest.mark.parametrize("kind", ["string_view", "binary_view", "float16", "runs", "map"])
+def test_no_type_of_another_column_tells_whether_anybody_is_above_the_limit(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(arrays, "LARGE", 10)
+    strange = {
+        "string_view": pa.array(["a"] * 2000, pa.string_view()),
+        "binary_view": pa.array([b"a"] * 2000, pa.binary_view()),
+        "float16": pa.array(np.ones(2000, np.float16)),
+        "runs": pa.RunEndEncodedArray.from_arrays(pa.array([2000], pa.int32()), pa.array([1])),
+        "map": pa.array([[("a", 1)]] * 2000, pa.map_(pa.string(), pa.int64())),
+    }[kind]
+    table, unit = (
+        pa.table({**few_above(), "x": np.arange(2000) % 90, "other": strange}),
+        Unit.person("who", 2),
+    )
+    expected = kept(table.select(["who", "x"]), unit, None)
+    assert add_up(open_data(table), [X], [(), (0,)], unit) == {0: [*expected]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,38 @@ def test_people_rather_than_rows(tmp_path: Path) -> None:
     assert release.value == pytest.approx(np.mean(people()["age"].to_numpy()), abs=3)
     assert "say expected_n" in str(session.forecast.mean("age", eps=1))
     assert "for 100 rows" in str(session.forecast.mean("age", eps=1, expected_n=100))
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_threads_that_ask_at_once_get_their_own_answers(where: str, tmp_path: Path) -> None:
+    """A connection has one result, the last: without turns a question is answered with that of another."""
+    columns: dict[str, Any] = {"who": [i % 40 for i in range(500)], "a": [i % 7 for i in range(500)]}
+    columns["b"] = [i % 90 for i in range(500)]
+    data: Any = pa.table(columns)
+    if where == "file":
+        columns["who"] = [f"person {i}" for i in columns["who"]]
+        pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+        data = tmp_path / "rows.parquet"
+    domain = ob.Domain([ob.Integer("a", 0, 10), ob.Integer("b", 0, 100)])
+    ledger = ob.Ledger.create(
+        tmp_path / "ledger", dataset="rows", unit=ob.Unit.person("who", 5), budget=ob.Pure(10**9)
+    )
+    session = ob.Session(data, domain=domain, ledger=ledger)
+    eps = 10**6  # so much that no noise is seen
+
+    def ask(i: int) -> Any:
+        column = ("a", "b")[i % 2]
+        answers = (
+            lambda: session.sum(column, eps=eps),
+            lambda: session.where("a > 2").sum(column, eps=eps),
+            lambda: session.histogram(column, eps=eps),
+        )
+        return answers[i % 3]().to_arrow()
+
+    wanted = [ask(i) for i in range(6)]
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(ask, range(48)))
+    assert all(one == wanted[i % 6] for i, one in enumerate(found))
 
 
 def test_every_kind_of_data_gives_the_same_answer(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
-from oboro.arrays import Array, Bools, Codes, Integers, Schema, Table
+from oboro.arrays import Array, Bools, Codes, Integers, Kind, Schema, Table
 from oboro.domain import Column, Integer, Real
 from oboro.engine.careful import Edition, in_words
 from oboro.engine.protocol import FACTOR, MIXED, WORD
@@ -124,6 +124,26 @@ def _counted_one_by_one(
         places.append(room[:size])
         first += part.size
     return full, np.concatenate(places)
+
+
+def takes_rows(schema: Schema) -> bool:
+    """Whether Arrow takes rows of each of its columns, and DuckDB reads them: not so of views, runs, halves, maps and the like.
+
+    A fact about types, so that whether anybody is above a limit is nothing that an error could tell.
+    """
+    import pyarrow as pa
+
+    def plain(kind: Kind) -> bool:
+        if pa.types.is_dictionary(kind):
+            return plain(kind.value_type)
+        fixed = pa.types.is_primitive(kind) and not pa.types.is_float16(kind)
+        return bool(
+            fixed
+            or pa.types.is_decimal128(kind)
+            or kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+        )
+
+    return all(plain(field.type) for field in schema)
 
 
 def taken(table: Table, places: Codes) -> Table:

@@ -7,6 +7,7 @@ so it is not repeated.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,6 +64,15 @@ class Careful:
     def __init__(self, inner: Any, edition: Edition | None = None) -> None:
         self._inner = inner
         self._edition = edition
+        self._turn = threading.RLock(), os.getpid()
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """One thread at a time: a connection has one result, the last, and whoever fetches gets that, whoever asked for it."""
+        if self._turn[1] != os.getpid():  # after a fork nobody is here who could let go of it
+            self._turn = threading.RLock(), os.getpid()
+        with self._turn[0]:
+            yield
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)

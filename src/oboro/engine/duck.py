@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
@@ -15,7 +17,7 @@ import pyarrow as pa
 
 from oboro.arrays import Bools, Codes, Floats, Integers, Values
 from oboro.domain import Column, Date, Integer, Real
-from oboro.engine.arrays import beyond, frequent, held, stream_counts, taken
+from oboro.engine.arrays import beyond, frequent, held, stream_counts, taken, takes_rows
 from oboro.engine.careful import Careful, Edition
 from oboro.engine.codes import (
     FLOATS,
@@ -89,6 +91,9 @@ class DuckTable(Ordered):
 
     def unreadable(self, name: str) -> bool:
         return unreadable(self.types[name])
+
+    def in_turn(self) -> AbstractContextManager[None]:
+        return self.connection.in_turn()
 
     def need(self, *names: str) -> None:
         self.met.update(name for name in names if isinstance(name, str) and name in self.types)
@@ -477,7 +482,12 @@ def dropped_rows(
     stored = _crowd(source, name, limit) if person == quoted(name) else None
     if stored is not None and not stored[0].size:
         return []
-    if stored is not None and stored[1] is not None and source.table is not None:
+    if (
+        stored is not None
+        and stored[1] is not None
+        and source.table is not None
+        and takes_rows(source.table.schema)
+    ):
         return [_dropped_in_memory(source, fields, unit, condition, stored[1])]
     if stored is not None:
         source.connection.register("crowded", pa.table({"person": stored[0]}))
@@ -499,7 +509,9 @@ def _dropped_in_memory(
     """The same of whole numbers in memory whose rows stand at these places: few, and quicker to rank here than in a query."""
     assert source.table is not None
     source.connection.register("crowded", taken(source.table, places))
-    rows = _owned_rows(replace(source, relation="crowded"), fields, unit, condition)
+    # out of them what is selected out of the whole table: times are on the clocks of their zone there
+    relation = re.sub(r"given(\)?)$", r"crowded\1", source.relation)
+    rows = _owned_rows(replace(source, relation=relation), fields, unit, condition)
     whole = ", ".join(f"{name}::BIGINT AS {name}" for name in ("person", *fields))
     found = source.connection.execute(f"SELECT {whole} FROM ({rows})").fetchnumpy()
     persons, *codes = (np.asarray(found[name], np.int64) for name in ("person", *fields))

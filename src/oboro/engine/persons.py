@@ -54,18 +54,19 @@ def joined_records(
     every = [str(unit.column), *(column.name for column in (*own, *joined))]
     key = "oboro_key" + "_" * max(map(len, every))  # longer than any name, so no column is called so
     names = [quoted(column.name) for column in joined]
-    found = records.connection.sql(
-        f"SELECT {', '.join([f'{_key(records, unit)} AS {key}', *names])} FROM {records.relation}"
-    )
+    with records.in_turn():
+        found = records.connection.sql(
+            f"SELECT {', '.join([f'{_key(records, unit)} AS {key}', *names])} FROM {records.relation}"
+        ).to_arrow_table()
     name = f"person_records_{next(_NUMBERS)}"  # each join its own: an earlier one may still be asked
-    many.connection.register(name, found.to_arrow_table())
     own_names = list(dict.fromkeys([str(unit.column), *(column.name for column in own)]))
     rows = f"SELECT {_key(many, unit)} AS {key}, {', '.join(map(quoted, own_names))} FROM {many.relation}"
     columns = ", ".join([*(f"v.{quoted(name)}" for name in own_names), *(f"p.{name}" for name in names)])
     relation = f"(SELECT {columns} FROM ({rows}) AS v JOIN {name} AS p ON v.{key} = p.{key})"
-    types = {
-        row[0]: row[1] for row in many.connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-    }
+    with many.in_turn():
+        many.connection.register(name, found)
+        described = many.connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    types = {row[0]: row[1] for row in described}
     return replace(many, relation=relation, types=types, table=None, parquet=None, counted={})
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import md5
 from math import floor, prod
@@ -162,6 +163,10 @@ class Source(ABC):
     @abstractmethod
     def check_keys(self, fields: Sequence[tuple[str, Field]], count: str | None, most: int) -> dict[str, int]:
         """For the steward's eyes: how many records each rule of tables/input.py applies to."""
+
+    def in_turn(self) -> AbstractContextManager[None]:
+        """Around all that a question reads: threads that ask at once wait for one another, where the engine needs that."""
+        return nullcontext()
 
     def need(self, *names: str) -> None:
         """Refuses if a column is not there, or cannot be read."""

@@ -18,6 +18,7 @@ import json
 import shlex
 from collections import OrderedDict
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -189,8 +190,10 @@ def run(
     quoted = known.quoted(price(made, ledger, account))
     if tell is not None:
         tell(replace(quoted.forecast) if known.kept else quoted.forecast)
-    data = made.open(data)
-    prepared = made.prepare(data)
+    with _in_turn(data):
+        data = made.open(data)
+    with _in_turn(data):
+        prepared = made.prepare(data)
     source = bits or system_bits()
     reservation = reserve(quoted, ledger, name, account=account, edition=edition, approval=approval)
     with paid(ledger.where, reservation.position):
@@ -199,6 +202,12 @@ def run(
         reservation = replace(reservation, cost=guarantee_from(reservation.cost.to_dict()))
     engine = getattr(data, "engine", None)
     return keep(quoted, ledger, reservation, table, source, engine, own=known.own)
+
+
+def _in_turn(data: object) -> AbstractContextManager[None]:
+    """What an engine's source says of threads that ask it at once; by its class, since a table may have a column of that name."""
+    takes_turns = getattr(type(data), "in_turn", None)
+    return nullcontext() if takes_turns is None else takes_turns(data)
 
 
 def given_again(
