@@ -51,10 +51,10 @@ def rows() -> Iterator[Row]:
 def _rows(source: str, settings: tuple[tuple[int, ...], ...]) -> Iterator[Row]:
     for sides in settings:
         for name, workload in ASKED.items():
-            worst = {"with n": (0.0, 0), "without": (0.0, 0)}
+            worst: dict[str, tuple[float, int]] = {}
             for people in PEOPLE:
                 found = _ratios(source, sides, name, workload, people)
-                worst = {told: max(worst[told], (found[told], people)) for told in worst}
+                worst = {told: max(worst.get(told, (0.0, 0)), (own, people)) for told, own in found.items()}
             for told, (ratio, people) in worst.items():
                 what = f"{source}{' x '.join(map(str, sides))}, {name}, {told}"
                 unit = f"of the best, worst at {people:,} people"
@@ -71,6 +71,8 @@ def _ratios(
         "with n": tables.plan(domain, **facts, workload=asked, expected_total=people),
         "without": tables.plan(domain, **facts, workload=asked),
     }
+    if asked is None:  # the default stays a tree
+        picked["asked first"] = tables.plan(domain, **facts, strategy="sized")
     ours = [
         tables.TablePlan(domain, Unit.cells(), picked["without"].guarantee, "tree", workload=workload),
         tables.plan(domain, **facts, strategy="tree"),

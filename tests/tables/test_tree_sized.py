@@ -56,10 +56,13 @@ def cells_of(plan: tables.TablePlan, table: Integers) -> Cells:
     return plan.prepare(data)  # type: ignore[no-any-return]
 
 
-def test_it_is_what_a_plan_is_where_nobody_says_how_many_there_are() -> None:
-    plan = tables.plan(TOWN, unit=Unit.cells(), eps="0.1", count="n")
-    assert plan == made()
+def test_it_is_what_a_plan_is_where_nobody_says_how_many_there_are_and_not_all_sizes_of_blocks_matter() -> (
+    None
+):
+    plan = made()
     assert plan_from(plan.to_dict()) == plan
+    assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", workload=tables.cells()).strategy == "sized"
+    assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1").strategy == "tree"
     assert [type(own) for own in sized(plan).bound] == [Adaptive, PlannedTree]
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", expected_total=FEW).strategy == "adaptive"
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", expected_total=MANY).strategy == "tree"
@@ -171,6 +174,18 @@ def test_the_forecast_is_that_of_the_way_for_so_many_or_the_largest_of_all() -> 
     for name, _, error, *_ in many.forecast().rows:
         assert errors[str(name)] >= float(error)
     turn = plan.by_people[1].people
+    for number in (
+        0,
+        30,
+        700,
+        5000,
+        90_000,
+        turn - 1,
+    ):  # whatever the number: no block is less certain than was said
+        own = dataclasses.replace(few, total=number)
+        for height in range(13):
+            assert own.variance(height) <= sized(plan).variance(height) * (1 + 1e-12)
+    assert any("spread evenly" in note for note in plan.forecast().notes)
     for forecast in (plan.forecast(), plan.forecast(FEW)):
         assert any(f"{turn:,} people or more are counted by tree" in note for note in forecast.notes)
     assert plan.outlook(MANY) is not None
@@ -208,8 +223,9 @@ def test_where_the_default_tree_begins_is_where_it_is_nearly_as_good(axes: int, 
 
 def test_a_line_and_other_questions_have_ways_of_their_own() -> None:
     line = Domain([Integer("age", 0, 255)])
-    for domain, workload in ((line, None), (TOWN, tables.cells()), (TOWN, tables.squares())):
-        plan = tables.plan(domain, unit=Unit.cells(), eps="0.1", workload=workload)
+    for domain, workload in ((TOWN, tables.cells()), (TOWN, tables.squares()), (line, None)):
+        strategy = "sized" if workload is None else None
+        plan = tables.plan(domain, unit=Unit.cells(), eps="0.1", workload=workload, strategy=strategy)
         assert plan.strategy == "sized"
         assert plan_from(plan.to_dict()) == plan
         assert plan.cost == Pure("0.1")

@@ -195,7 +195,7 @@ class Sized(Strategy):
         """The way, and what it counted. The last of these is kept, so that the way knows it again."""
         if not noisy or noisy[0].size != 1:
             raise unreadable()
-        kept = _last[0] if _last else None
+        kept = next(iter(_last), None)  # once: another thread may be reading another file
         if kept is None or kept[0] is not noisy:
             kept = (noisy, noisy[1:])
             _last[:] = [kept]
@@ -225,7 +225,21 @@ class Sized(Strategy):
     # What can be said beforehand.
 
     def variance(self, height: int) -> float:
-        return max(own.variance(height) for own in self.bound)
+        return max(own.variance(height) for own in self._cases)
+
+    @cached_property
+    def _cases(self) -> tuple[Strategy, ...]:
+        """The ways; of a table that looks one for each order of magnitude of people: how deep its blocks lie follows from that."""
+        ends = [*(way.people for way in self.taken[1:]), LARGEST_TOTAL + 1]
+        found: list[Strategy] = []
+        for way, own, end in zip(self.taken, self.bound, ends, strict=True):
+            if way.design is None:
+                powers = (2**power for power in range(LARGEST_TOTAL.bit_length()))
+                numbers = [way.people, *(number for number in powers if way.people < number < end), end - 1]
+                found += [replace(own, total=number) for number in numbers]
+            else:
+                found.append(own)
+        return tuple(found)
 
     def forecast(self, expected_total: int | None = None) -> Forecast:
         """By block size, as the way for so many people has it; where nobody says how many, the largest error of all ways."""
@@ -238,7 +252,7 @@ class Sized(Strategy):
         own, rows = last.forecast(), []
         for name, cells, error, *others in own.rows:
             height = min(math.ceil(math.log2(int(cells))), self.layout.bits)
-            by = max([1.0, *(math.sqrt(way.variance(height)) / float(error) for way in self.bound[:-1])])
+            by = max([1.0, *(math.sqrt(case.variance(height)) / float(error) for case in self._cases[:-1])])
             rows.append((name, cells, *(by * float(each) for each in (error, *others))))
         notes = [own.notes[0], *zigzag([float(row[2]) for row in rows]), *self.remarks(None)]
         return replace(
@@ -251,6 +265,11 @@ class Sized(Strategy):
             f"1% of eps asks how many people there are, within {about(reach, 2)}, and that decides how they are counted; "
             "whoever says how many are expected, when the plan is made, saves it",
             *(f"{name} are counted by {own.name}" for name, own in zip(self._names, self.bound, strict=True)),
+            *(
+                Adaptive.notes
+                if expected_total is None and None in [way.design for way in self.taken]
+                else ()
+            ),
             *self.lacking(expected_total),
         ]
 

@@ -4,7 +4,7 @@ The planner makes errors smallest as least squares leaves them. What follows, ke
 far more than others, most of all where people are few, and has no closed form. So plans are tried out: on a small table
 that is filled as the city and the country of the outlook are, and as smooth hills, a valley and islands are, with noise from a fixed seed.
 If nobody says how many people there are, any number may be right: then it is tried out which plan is best for each order of magnitude, and where that differs
-the plan asks for the number first (`sized`). No data is looked at, and the same facts always give the same choice.
+the plan asks for the number first (`sized`), unless blocks of all sizes are asked for, as by default. No data is looked at, and the same facts always give the same choice.
 
 What decides most is the *filling*: people times eps/D for each cell. Below about 1, a table that looks (`adaptive`) is
 better for questions of all kinds; above, a tree that is planned for the questions.
@@ -70,8 +70,8 @@ def best(made: TablePlan, people: int | None, any_strategy: bool) -> TablePlan:
     one that asks first how many people there are.
     """
     asked = made.workload or DEFAULT
-    if not tried(made.layout, asked) or (people is None and not any_strategy and asked == DEFAULT):
-        return made
+    if not tried(made.layout, asked) or (people is None and asked == DEFAULT):
+        return made  # blocks of all sizes: of a tree the error of each can be told, and none stands out (docs/decisions.md)
     facts = (made.layout, made.guarantee.eps, made.unit, asked)
     if people is None and any_strategy:
         found = ways(*facts)
