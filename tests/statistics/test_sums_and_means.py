@@ -201,7 +201,7 @@ def test_what_follows_from_a_plan_is_computed_once(tmp_path: Path, monkeypatch: 
     counted(Scope, "price")
     counted(sys.modules["oboro.statistics.means"], "two_noises")
     counted(sys.modules["oboro.statistics.means"], "shared")
-    ledger = ob.Ledger.create(tmp_path / "a", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(2))
+    ledger = ob.Ledger.create(tmp_path / "a", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(3))
     session = ob.Session({"age": [30, 40, 50]}, domain=ob.Domain([Integer("age", 0, 120)]), ledger=ledger)
     (found,) = session.mean("age", eps="1.0307").interval().to_pylist()  # a plan just run would be kept
     assert 0 <= found["low"] <= found["high"] <= 120
