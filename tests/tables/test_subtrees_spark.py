@@ -124,6 +124,7 @@ def connected(address: str, folder: Path) -> Any:
     from pyspark.sql import SparkSession
 
     settings = {
+        "spark.ui.enabled": "true",  # whatever another session of this process said
         "spark.ui.port": "0",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
