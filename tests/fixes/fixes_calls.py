@@ -228,6 +228,7 @@ ob.tables.plan(grid, unit=ob.Unit.cells(), eps=1, strategy="wavelet", workload=o
 ob.tables.plan(grid, unit=ob.Unit.cells(), eps=1, strategy="sized", workload=ob.tables.never_worse())
 ob.tables.release({"row": [1], "col": [2], "people": [3]}, ob.tables.plan(grid, unit=ob.Unit.cells(2), eps="0.1", count="people", strategy="adaptive"), ledger=cells_ledger, workers=2)
 ob.tables.release({"row": [1], "col": [2], "people": [3]}, ob.tables.plan(grid, unit=ob.Unit.cells(2), eps="0.1", count="people", strategy="wavelet"), ledger=cells_ledger, parts="parts of a table")
+ob.tables.release({"row": [1], "col": [2], "people": [3]}, ob.tables.plan(grid, unit=ob.Unit.cells(2), eps="0.1", count="people", strategy="wavelet"), ledger=cells_ledger, workers=2, parts=__import__("tempfile").gettempdir())
 ob.tables.release({"row": [1], "col": [2], "people": [3]}, ob.tables.plan(grid, unit=ob.Unit.cells(2), eps="0.1", count="people", strategy="tree"), ledger=cells_ledger, workers=2, parts="more parts")
 ob.tables.release({"row": [1], "col": [2], "people": [3]}, ob.tables.plan(grid, unit=ob.Unit.cells(2), eps="0.1", count="people", strategy="wavelet"), ledger=cells_ledger, shared="/mnt/private")
 ob.tables.plan(grid, unit=ob.Unit.cells(), eps=1, delta="1e-6", strategy="wavelet")

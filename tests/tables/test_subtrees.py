@@ -27,7 +27,7 @@ from oboro.tables.cells import Cells
 from oboro.tables.input import read_cells
 from oboro.tables.plan import TablePlan
 from oboro.tables.subtrees import store, tasks
-from oboro.tables.subtrees.parts import Into
+from oboro.tables.subtrees.parts import Into, check_apart
 from oboro.tables.subtrees.places import places_of
 from oboro.tables.subtrees.spread import Parted, Spread
 from oboro.tables.subtrees.workers import Processes, Task, attempt, failed
@@ -627,6 +627,30 @@ def test_cells_are_written_where_was_asked_or_nowhere(
         raise failed("NoRoom")
     assert not list(tmp_path.glob("oboro-cells-*"))
     assert ledger.spent == ob.Pure(0)
+
+
+def test_cells_and_published_parts_lie_in_folders_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="city", unit=UNIT, budget=ob.Pure(1))
+    own = tmp_path / "own"
+    (own / "within").mkdir(parents=True)
+    link = tmp_path / "link"
+    link.symlink_to(own)
+    for wrong in (own, link, own / "within", link / "within" / "new", tmp_path, own / "..", Path("/")):
+        with pytest.raises(ParameterError, match="beside published parts"):
+            check_apart(wrong, str(own))
+    for good in (tmp_path / "other", tmp_path / "own2", own / ".." / "other"):
+        check_apart(good, str(own))
+
+    monkeypatch.setattr(tempfile, "tempdir", str(own / "within"))
+    monkeypatch.setenv("TMPDIR", str(own / "within"))
+    for wrong in (own, own / "within", link / "within"):
+        with pytest.raises(ParameterError, match="beside published parts"):
+            ob.tables.release(scattered(64), planned("wavelet", 64), ledger=ledger, workers=1, parts=wrong)
+    assert ledger.spent == ob.Pure(0)
+    assert not list((own / "within").iterdir())
+    check_apart(own / "within" / "new", None)  # as most folders lie in that for what is temporary
 
 
 def test_where_a_job_may_still_write_no_folder_can_be_made_again(

@@ -275,6 +275,9 @@ def test_what_cannot_be_measured_there_is_refused_before_anything_is_spent(
             asked(table, wrong, plan)
     with pytest.raises(ParameterError, match="in one piece"):
         asked(table, cluster.shared, planned("adaptive", 64))
+    for parts in (cluster.shared, cluster.shared / "published", cluster.folder):
+        with pytest.raises(ParameterError, match="beside published parts"):
+            ob.tables.release(table, plan, ledger=ledger, shared=cluster.shared, parts=parts)
     with monkeypatch.context() as patch:
         patch.setattr(cluster.session.sparkContext, "pythonExec", str(tmp_path / "no python"))
         with pytest.raises(DataError, match="cannot load oboro"):

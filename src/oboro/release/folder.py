@@ -58,17 +58,12 @@ def check_folder(folder: Path, own: str | None = None) -> None:
     """Makes the folder; refuses one in which something is, but what is called `own`. Before anything is paid for."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        full = any(path.name != own for path in folder.iterdir())
+        wrong = "the folder is not empty" if any(path.name != own for path in folder.iterdir()) else None
     except OSError:
+        wrong = "the folder cannot be made, or is none"
+    if wrong is not None:
         raise ParameterError(
-            "the folder cannot be made, or is none",
-            given=told(parts=str(folder)),
-            needed="a path at which there is nothing yet, or an empty folder",
-            argument="parts",
-        ) from None
-    if full:
-        raise ParameterError(
-            "the folder is not empty",
+            wrong,
             given=told(parts=str(folder)),
             needed="a path at which there is nothing yet, or an empty folder",
             argument="parts",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,29 @@ class Into:
         for path in Path(self.folder).glob(PART.replace("{:05d}", "*")):
             with suppress(OSError):
                 path.unlink()
+
+
+def check_apart(parts: Path, shared: str | None) -> None:
+    """Refuses to write cells, which are as secret as the data, into the folder that goes out; and parts into the folder of cells."""
+    beside = tempfile.gettempdir()  # most folders lie in it
+    private = {"shared": shared} if shared is not None else {}
+    for name, place in {**private, "TMPDIR": beside}.items():
+        if _within(Path(place), parts) or (name == "shared" and _within(parts, Path(place))):
+            raise ParameterError(
+                "cells, which are as secret as the data, would lie beside published parts",
+                given=told(parts=str(parts), **{name: place}),
+                needed="two folders, neither of which lies in the other",
+                fix=setting(parts="published-parts"),
+                argument="parts",
+            )
+
+
+def _within(inner: Path, outer: Path) -> bool:
+    """Whether a folder is another or lies in it, whatever links and mounts lead there. One of which nothing is there yet has nothing in it."""
+    place = Path(os.path.realpath(inner))
+    return outer.exists() and any(
+        one.exists() and os.path.samefile(one, outer) for one in (place, *place.parents)
+    )
 
 
 def keep_list(released: Release, folder: Path, ledger: Ledger) -> Path:

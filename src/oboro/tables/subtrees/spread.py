@@ -46,7 +46,7 @@ from oboro.tables.cells import Cells, cap
 from oboro.tables.input import blocks_of_records, write_records
 from oboro.tables.subtrees import store
 from oboro.tables.subtrees.executors import Executors, in_cluster, shared_by_workers
-from oboro.tables.subtrees.parts import Into, Parts, Published
+from oboro.tables.subtrees.parts import Into, Parts, Published, check_apart
 from oboro.tables.subtrees.places import Places, cut_level, places_of
 from oboro.tables.subtrees.tasks import Count, Divide, Gather, Keep, Look, Range, Share, Sort, in_numbers
 from oboro.tables.subtrees.workers import Pool, Processes
@@ -134,6 +134,8 @@ class Spread:
             workers = min(in_cluster(data), _MOST_WORKERS)
         self.workers = whole("workers", workers, least=1, most=_MOST_WORKERS)
         self.parts = None if parts is None else path_of("parts", parts)
+        if self.parts is not None:
+            check_apart(self.parts, self.shared)
         self.into: Into | None = None
         self.partitions = partitions
         self._pool = pool
