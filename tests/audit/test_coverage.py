@@ -195,7 +195,7 @@ def test_the_command_line_says_what_falls_short(monkeypatch: pytest.MonkeyPatch)
     assert "falls short" in done.output
 
 
-@pytest.mark.few(2, "intervals tried often")
+@pytest.mark.few(1, "intervals tried often")
 @pytest.mark.parametrize(
     "columns",
     [

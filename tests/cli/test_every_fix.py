@@ -111,6 +111,7 @@ def test_the_sweep_sees_the_fixes() -> None:
     assert len(texts()) > 250
 
 
+@pytest.mark.long("fixes")
 def test_a_command_that_a_fix_names_is_there() -> None:
     for place, text in texts():
         if text.startswith("oboro "):

@@ -53,7 +53,7 @@ def kept(table: pa.Table, unit: Unit, condition: Condition | None) -> tuple[int,
 @pytest.mark.parametrize("buckets", [1, 16, 2**24])
 @pytest.mark.parametrize("limit", [1, 4, 300])
 @pytest.mark.parametrize("condition", [None, parse("y = 1", Domain([Integer("y", 0, 2)]))])
-@pytest.mark.few(6, "limits of rows a person")
+@pytest.mark.few(3, "limits of rows a person")
 def test_what_the_buckets_find_is_all_that_is_beyond_the_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, buckets: int, limit: int, condition: Condition | None
 ) -> None:

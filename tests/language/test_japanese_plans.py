@@ -75,6 +75,7 @@ def test_what_a_guess_at_the_number_of_people_adds_is_in_japanese(strategy: str)
     assert not list(english_left(plan, plan.forecast(1000)))
 
 
+@pytest.mark.long("words in Japanese")
 def test_no_english_word_is_left_between_japanese_ones() -> None:
     """A pattern that matches too much leaves English joints behind."""
     for name, plan in plans().items():

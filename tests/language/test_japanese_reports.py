@@ -22,6 +22,7 @@ def japanese(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OBORO_LANGUAGE", "ja")
 
 
+@pytest.mark.long("words in Japanese")
 def test_a_report_of_quality_is_japanese_in_every_line() -> None:
     real = pa.table({"a": list(range(60)) * 2, "b": ["x", "y"] * 60, "c": [0.5, 1.5, 2.5, 3.5] * 30})
     told = str(ob.synth.quality(real, real.slice(0, 90), target="b"))

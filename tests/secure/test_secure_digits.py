@@ -62,6 +62,7 @@ def test_sensitivity_3() -> None:
     assert float(plan.mean_abs) <= 1.01 * plan.optimum
 
 
+@pytest.mark.long("long searches")
 def test_two_urns_nearly_reach_the_lower_bound() -> None:
     plan = ob.secure.plan(eps=1, delta="1e-8", urns=2, seconds=10)
     assert plan.fewest == 20_000

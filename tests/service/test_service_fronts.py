@@ -179,6 +179,7 @@ def test_a_revoked_token_gets_no_answer_and_another_of_the_same_analyst_does(tmp
     [("people.toml", '"west"', '"far west"'), ("service.toml", '"2026"', '"2027"')],
     ids=["declaration", "edition"],
 )
+@pytest.mark.few(1, "promises of a service")
 def test_what_waited_while_the_dataset_became_another_is_not_paid_for(
     tmp_path: Path, file: str, old: str, new: str
 ) -> None:

@@ -104,6 +104,7 @@ def made_by(found: Town) -> None:
     assert found.send("GET", "/v1/datasets", second).status_code == 401
 
 
+@pytest.mark.long("promises of a service")
 def test_a_file_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     goes_on(tmp_path / "here")
 

@@ -428,6 +428,7 @@ def test_a_table_by_its_error_with_strategies_side_by_side(here: Town) -> None:
         assert 'class="refusal"' in browser.get(f"{where}/forecast?{urlencode(wrong)}").text, wrong
 
 
+@pytest.mark.long("stories of the studio")
 def test_a_budget_of_eps_alone_pays_for_synthetic_data_and_says_beforehand_that_they_are_noisier(
     tmp_path: Path,
 ) -> None:

@@ -321,6 +321,7 @@ def test_there_is_no_clock() -> None:
 
 
 @sealing
+@pytest.mark.long("isolated functions")
 def test_the_pages_of_the_kernels_clock_are_gone() -> None:
     source = """
 import ctypes

@@ -342,6 +342,7 @@ def test_places_kept_at_hand_are_those_that_are_computed() -> None:
 
 
 @pytest.mark.parametrize("unit", [ROW, SWAP], ids=["add/remove", "replace"])
+@pytest.mark.few(1, "random neighbours")
 def test_neighbours_differ_by_no_more_than_promised(unit: Unit) -> None:
     coarse = 1
     domain = Domain([Integer("x", 0, 4)])

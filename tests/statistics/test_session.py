@@ -130,6 +130,7 @@ def test_people_rather_than_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
+@pytest.mark.few(1, "threads")
 def test_threads_that_ask_at_once_get_their_own_answers(where: str, tmp_path: Path) -> None:
     """A connection has one result, the last: without turns a question is answered with that of another."""
     columns: dict[str, Any] = {"who": [i % 40 for i in range(500)], "a": [i % 7 for i in range(500)]}

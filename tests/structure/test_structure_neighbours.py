@@ -254,6 +254,7 @@ def test_no_value_of_an_array_is_told_from_another(kind: str, every: bool) -> No
         ["sum, persons", "table, tree"],
     ),
 )
+@pytest.mark.few(1, "hostile neighbours")
 def test_no_object_in_a_list_is_told_from_another(name: str) -> None:
     plan, things = PLANS[name], objects()
     column = np.empty(len(things), object)

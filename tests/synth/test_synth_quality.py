@@ -58,6 +58,7 @@ def test_files_are_read_and_tables_that_share_nothing_refused(tmp_path: Path) ->
     assert ob.synth.quality({"a": [], "b": []}, {"a": [1], "b": [2]}).rows == 0
 
 
+@pytest.mark.long("whole pages")
 def test_the_page_is_internal_whole_and_safe(tmp_path: Path) -> None:
     real = people(300)
     strange = real.rename_columns(["<script>alert(1)</script>", *real.column_names[1:]])

@@ -118,6 +118,7 @@ def test_without_a_member_above_the_interval_goes_on_to_the_next() -> None:
 
 
 @pytest.mark.parametrize("share", ["0.02", "0.1", "0.4"])
+@pytest.mark.few(1, "intervals tried often")
 def test_the_cut_of_a_published_cell_does_not_depend_on_its_own_count(share: str) -> None:
     """With `publish=`: every count with which it would be published reaches the cut, and no other."""
     rng, noise = np.random.default_rng(5), DiscreteGaussian(Fraction(40))

@@ -28,6 +28,7 @@ def rows_of(module: ModuleType, k: int) -> Any:
 
 @workloads
 @pytest.mark.parametrize("k", [0, 1, 3, 6])
+@pytest.mark.few(4, "tests of the papers' tables")
 def test_columns_add_up_to_the_same_whole_number(workload: str, k: int) -> None:
     rows = matrix.strategy(k, workload)
     assert rows.dtype == np.int64

@@ -96,6 +96,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("strategy", "side"), CASES)
+@pytest.mark.few(2, "sub-trees")
 def test_the_same_bits_give_the_same_table_however_it_is_cut(strategy: str, side: int) -> None:
     plan, data = planned(strategy, side), scattered(side)
     found = [

@@ -264,6 +264,7 @@ def test_the_outlook_holds_a_table_that_is_no_map() -> None:
     assert min(one.published for one in tried) < found.keys.size < max(one.published for one in tried)
 
 
+@pytest.mark.long("plans tried out")
 def test_the_outlook_is_a_range_over_shapes_of_place() -> None:
     """The city's own figures lie in it, and shapes differ."""
 

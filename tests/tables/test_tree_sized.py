@@ -79,6 +79,7 @@ def test_whichever_way_is_gone_all_of_it_costs_eps(unit: Unit) -> None:
         assert sum(part.moves / part.noise.scale for part in own) == Fraction(1, 10)  # type: ignore[union-attr]
 
 
+@pytest.mark.long("statistical tests")
 def test_the_number_has_the_noise_that_the_parts_say_and_decides_the_way() -> None:
     """In tables just below and above the turn. A scale a tenth off is seen; a false alarm is five standard errors."""
     plan = made()
@@ -100,6 +101,7 @@ def test_the_number_has_the_noise_that_the_parts_say_and_decides_the_way() -> No
     assert 0 < np.mean(asked < 3 * turn) < 1
 
 
+@pytest.mark.long("statistical tests")
 def test_one_person_hardly_changes_which_way_is_gone() -> None:
     """Just where one more would, if the true number decided. Asking costs eps/100: no way is e^(eps/100) times likelier."""
     plan = made("1")

@@ -43,6 +43,7 @@ def test_where_categories_matter_or_a_tree_is_asked_for_the_tree_stays() -> None
     assert chosen(publish="0.1", expected_total=100) == "tree"
 
 
+@pytest.mark.long("plans tried out")
 def test_few_people_are_counted_by_a_table_that_looks_and_many_by_a_tree() -> None:
     assert chosen(expected_total=2000) == chosen(LINE, expected_total=2000) == "adaptive"
     assert chosen(unit=REPLACE, total=2000) == "adaptive"
