@@ -6,10 +6,13 @@ import datetime as dt
 import decimal
 import gzip
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -19,9 +22,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oboro as ob
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
-from oboro.engine import check_columns, count_cells, open_data
+from oboro.engine import check_columns, count_cells, open_data, protocol
+from oboro.engine.careful import Careful
 from oboro.engine.codes import code_sql
+from oboro.engine.duck import DuckTable, texts
+from oboro.engine.persons import persons_in
 from oboro.errors import DataError, DomainError, UnitError
 from oboro.privacy import Unit
 
@@ -280,3 +287,47 @@ def test_a_cast_that_fails_in_a_csv_file_gives_a_null_and_never_drops_the_line(t
     assert source.connection.execute(query).fetchone() == (2000, 1000)
     cells, counts = count_cells(source, [COLUMNS["j"]], ROW)
     assert dict(zip(cells.tolist(), counts.tolist(), strict=True)) == {4: 1000, 5: 1000}
+
+
+def test_every_verb_reads_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection has one result, the last: what a thread reads outside of its turn may be the answer of another."""
+    held, outside = [0], []
+    original, asked = Careful.in_turn, Careful.__getattr__
+
+    @contextmanager
+    def in_turn(self: Careful) -> Iterator[None]:
+        with original(self):
+            held[0] += 1
+            yield
+            held[0] -= 1
+
+    def noted(self: Careful, name: str) -> Any:
+        if not held[0] and isinstance(self._inner, duckdb.DuckDBPyConnection):
+            outside.append(name)
+        return asked(self, name)
+
+    source = ob.engine.open_data({"who": ["a", "a", "b"], "tick": [0, 1, 1], "age": [3, 4, 5]})
+    age, who = ob.Integer("age", 0, 9), ob.Unit.person("who", 1)
+    domain = ob.Domain([age])
+    monkeypatch.setattr(Careful, "in_turn", in_turn)
+    monkeypatch.setattr(Careful, "__getattr__", noted)
+    verbs: dict[str, Callable[[], Any]] = {
+        "count_units": lambda: protocol.count_units(source, who),
+        "add_up": lambda: protocol.add_up(source, [age], [(0,)], who),
+        "count_cells": lambda: protocol.count_cells(source, [age], who),
+        "count_persons": lambda: protocol.count_persons(source, [(age, (), 10)], who, most=1),
+        "count_ticks": lambda: protocol.count_ticks(source, [protocol.Whole("tick", 2), age], who, most=1),
+        "stream_codes": lambda: list(protocol.stream_codes(source, [age], who)),
+        "check_columns": lambda: protocol.check_columns(source, [age]),
+        "tables.check": lambda: ob.tables.check(source, domain),  # type: ignore[arg-type]
+        "tables.check, ticks": lambda: ob.tables.check(source, domain, ticks=2),  # type: ignore[arg-type]
+        "persons_in": lambda: persons_in(cast(DuckTable, source), who),
+        "texts": lambda: texts(
+            cast(DuckTable, source), f"SELECT who FROM {cast(DuckTable, source).relation}"
+        ),
+    }
+    for name, verb in verbs.items():
+        verb()
+        assert not outside, f"{name} reads outside of its turn"
+    source.count_cells([age], who, None)
+    assert outside  # it is seen

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sql_grammar import CHOICES, DOMAIN, FIGURES, UNIT, asked, bent, people, statement
 
@@ -518,6 +519,36 @@ def test_a_persons_columns_say_the_groups_of_their_visits(tables: ob.PersonTable
             ("north", 17, 2),
             ("south", 7, 1),
         ]
+
+
+def test_a_join_that_is_asked_often_is_kept_once(tables: ob.PersonTables) -> None:
+    """Also where no answer is wanted yet: a forecast or a plan that nobody runs leaves nothing behind."""
+    text = "SELECT region, SUM(days) FROM visits JOIN people USING (person) GROUP BY region"
+    answers = [tables.sql(text, eps=10**6).to_arrow() for _ in range(3)]
+    assert answers[0] == answers[1] == answers[2]
+    tables.forecast(text, eps=1)
+    kept = "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+    for source in tables.sources.values():
+        names = [row[0] for row in source.connection.execute(kept).fetchall()]
+        assert sum(name.startswith("person_records") for name in names) <= 1
+        assert len(names) <= 3
+
+
+def test_a_join_to_records_that_have_changed_since_is_refused(tmp_path: Path) -> None:
+    unit = ob.Unit.person("person", 5)
+    ledger = ob.Ledger.create(tmp_path / "v.ledger", dataset="visits", unit=unit, budget=ob.Pure(10**9))
+    people = tmp_path / "people.parquet"
+    pq.write_table(pa.table(PEOPLE), people)
+    tables = ob.PersonTables(
+        {"people": (people, OWN), "visits": (STAYS, VISITS)}, one_row=["people"], ledger=ledger
+    )
+    text = "SELECT COUNT(*) FROM visits JOIN people USING (person)"
+    tables.sql(text, eps=1)
+    pq.write_table(pa.table({name: values[:3] for name, values in PEOPLE.items()}), people)
+    spent = ledger.spent
+    with pytest.raises(ob.OboroError, match="has changed since"):
+        tables.sql(text, eps=1)
+    assert ledger.spent == spent
 
 
 @pytest.mark.parametrize(

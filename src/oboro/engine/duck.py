@@ -380,7 +380,8 @@ def _as_numpy(column: Any) -> npt.NDArray[Any]:
 
 def texts(source: DuckTable, query: str) -> list[str | None]:
     """The one column of texts that a query finds, for the steward's eyes. What is not UTF-8 is shown as escapes."""
-    rows = source.connection.execute(f"SELECT encode(found) FROM ({query}) AS every(found)").fetchall()
+    with source.in_turn():
+        rows = source.connection.execute(f"SELECT encode(found) FROM ({query}) AS every(found)").fetchall()
     return [None if row[0] is None else row[0].decode("utf-8", "backslashreplace") for row in rows]
 
 

@@ -19,7 +19,8 @@ _SPELT = ("FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME")
 def persons_in(source: DuckTable, unit: Unit) -> set[str]:
     """Who has a row here, as texts, so that tables with other types of keys can be compared."""
     query = f"SELECT DISTINCT {_key(source, unit)} AS k FROM {source.relation} WHERE k IS NOT NULL"
-    return {row[0] for row in source.connection.execute(query).fetchall()}
+    with source.in_turn():
+        return {row[0] for row in source.connection.execute(query).fetchall()}
 
 
 def check_keys(sources: Iterable[DuckTable], unit: Unit) -> None:
@@ -43,7 +44,7 @@ def one_record_each(source: DuckTable, columns: Sequence[Column], unit: Unit) ->
         f"(SELECT * FROM {source.relation} WHERE {person} IS NOT NULL "
         f"QUALIFY row_number() OVER (PARTITION BY {person} {order}) = 1)"
     )
-    return replace(source, relation=relation, table=None, parquet=None, counted={})
+    return _selected(source, relation, source.types)
 
 
 def joined_records(
@@ -67,7 +68,14 @@ def joined_records(
         many.connection.register(name, found)
         described = many.connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     types = {row[0]: row[1] for row in described}
-    return replace(many, relation=relation, types=types, table=None, parquet=None, counted={})
+    return _selected(many, relation, types)
+
+
+def _selected(source: DuckTable, relation: str, types: dict[str, str]) -> DuckTable:
+    """Other rows, of which nothing is known yet."""
+    return replace(
+        source, relation=relation, types=types, table=None, parquet=None, counted={}, crowds={}, buckets={}
+    )
 
 
 def _key(source: DuckTable, unit: Unit) -> str:

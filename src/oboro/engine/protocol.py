@@ -275,7 +275,7 @@ def word_of(person: int | float | str | bytes) -> int:
     return int(md5(known, usedforsecurity=False).hexdigest()[:8], 16) & WORD
 
 
-# The verbs, for callers: what public facts rule out is refused here, once for all engines.
+# The verbs, for callers: what public facts rule out is refused here, once for all engines, and threads take turns.
 
 
 @takes(source=Source, unit=Unit)
@@ -285,7 +285,8 @@ def count_units(source: Source, unit: Unit) -> int:
     >>> ob.engine.count_units(source, ob.Unit.row())
     4
     """
-    return source.count_units(unit)
+    with source.in_turn():
+        return source.count_units(unit)
 
 
 def add_up(
@@ -307,7 +308,8 @@ def add_up(
     """
     check_width(columns, terms, source.limits.widest)
     need_fields(source, (*columns, *by), condition)
-    return source.add_up(columns, terms, unit, by, condition)
+    with source.in_turn():
+        return source.add_up(columns, terms, unit, by, condition)
 
 
 def count_cells(
@@ -324,7 +326,8 @@ def count_cells(
     need_fields(source, fields, condition)
     if all(isinstance(field, Column) for field in fields):
         Domain([field for field in fields if isinstance(field, Column)]).cells  # noqa: B018  # refuses more than an integer can number
-    return source.count_cells(fields, unit, condition)
+    with source.in_turn():
+        return source.count_cells(fields, unit, condition)
 
 
 def count_persons(
@@ -348,7 +351,8 @@ def count_persons(
     """
     need_fields(source, [column for column, _, _ in by], condition)
     source.check_kept(most)
-    return source.count_persons(by, unit, most, condition)
+    with source.in_turn():
+        return source.count_persons(by, unit, most, condition)
 
 
 def count_ticks(
@@ -367,7 +371,8 @@ def count_ticks(
     """
     need_fields(source, fields)
     source.check_kept(most)
-    return source.count_ticks(fields, unit, most)
+    with source.in_turn():
+        return source.count_ticks(fields, unit, most)
 
 
 def stream_codes(
@@ -385,7 +390,13 @@ def stream_codes(
     [[[0], [1], [1], [0]]]
     """
     need_fields(source, (*columns, *by), condition)
-    return source.stream_codes(columns, unit, condition, by, keep=keep)
+    return _in_turn(source, lambda: source.stream_codes(columns, unit, condition, by, keep=keep))
+
+
+def _in_turn(source: Source, stream: Callable[[], Iterator[Integers]]) -> Iterator[Integers]:
+    """A stream, from its first batch to its last."""
+    with source.in_turn():
+        yield from stream()
 
 
 @takes(source=Source, columns=each_of(Column))
@@ -398,7 +409,8 @@ def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, o
     {'column': 'sex', 'rows': 4, 'missing': 0, 'unknown': 0, 'below': 0, 'above': 0}
     """
     need_fields(source, columns)
-    return source.check(columns)
+    with source.in_turn():
+        return source.check(columns)
 
 
 def check_width(columns: Sequence[Column], terms: Sequence[Term], bits: int = 127) -> None:

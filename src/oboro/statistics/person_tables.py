@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oboro.domain import Domain
@@ -64,6 +64,7 @@ class PersonTables:
     domains: Mapping[str, Domain]
     sources: Mapping[str, DuckTable]
     one_row: tuple[str, ...]
+    joins: dict[tuple[str, str], DuckTable] = field(repr=False, compare=False)
 
     def __init__(
         self,
@@ -107,15 +108,16 @@ class PersonTables:
             n = len(set().union(*(persons_in(source, unit) for source in sources.values())))
         for name in one_row:
             sources[name] = one_record_each(sources[name], domains[name].columns, unit)
-        for field, value in (
+        for fact, value in (
             ("ledger", ledger),
             ("unit", unit),
             ("n", n),
             ("domains", domains),
             ("sources", sources),
             ("one_row", tuple(one_row)),
+            ("joins", {}),
         ):
-            object.__setattr__(self, field, value)
+            object.__setattr__(self, fact, value)
 
     def __getitem__(self, name: str) -> Session:
         """One table, to be asked as any session is."""
@@ -172,10 +174,24 @@ class PersonTables:
                 needed="different names",
                 fix=f"{joined}_{both[0]}",
             )
-        source = joined_records(
-            self.sources[name], many.columns, self.sources[joined], own.columns, self.unit
-        )
+        source = self._joined(name, joined)
         return self._session(name, source, Domain([*many, *own]))
+
+    def _joined(self, name: str, joined: str) -> DuckTable:
+        """Rows with the columns of their person's record: joined once, however often they are asked."""
+        records = self.sources[joined]
+        if records.edition is not None:
+            records.edition.check()
+        if (name, joined) not in self.joins:
+            found = joined_records(
+                self.sources[name],
+                self.domains[name].columns,
+                records,
+                self.domains[joined].columns,
+                self.unit,
+            )
+            self.joins.setdefault((name, joined), found)
+        return self.joins[name, joined]
 
     def _session(self, name: str, source: DuckTable, domain: Domain) -> Session:
         if self.n is not None:

@@ -310,7 +310,8 @@ def check(
         ticks = whole("ticks", ticks, least=2, most=MOST_TICKS)
     source = open_data(data)
     fields = need_columns(source, domain, count, ticks)
-    found = source.check_keys([(field.name, field) for field in fields], count, cap(layout))
+    with source.in_turn():
+        found = source.check_keys([(field.name, field) for field in fields], count, cap(layout))
     if ticks is not None:
         wrong = f"{TICK}: not in the domain"
         found = {
@@ -318,7 +319,8 @@ def check(
             for name, number in found.items()
         }
     rows: list[Problem] = [{"problem": name, "records": number} for name, number in found.items()]
-    return rows + _repeated(source, fields, layout, count, timed=ticks is not None)
+    with source.in_turn():
+        return rows + _repeated(source, fields, layout, count, timed=ticks is not None)
 
 
 def _repeated(
