@@ -12,8 +12,8 @@ import tomllib
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
-EXTRAS = ("postgres", "control", "sklearn")
-BOUND = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?>=(?P<version>[0-9.]+)$")
+EXTRAS = ("postgres", "control", "sklearn", "sql", "xlsx", "service", "geo")
+BOUND = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?>=(?P<version>[0-9.]+)(?:,<[0-9.]+)?$")
 
 
 def lowest(project: Path = PROJECT) -> dict[str, str]:
