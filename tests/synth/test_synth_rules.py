@@ -13,8 +13,10 @@ import pytest
 import oboro as ob
 from oboro.errors import DomainError, InputError, ParameterError
 from oboro.noise.bits import Bits
+from oboro.synth.copula import Wanted
+from oboro.synth.junction import Junction
 from oboro.synth.measured import Binned, Shape
-from oboro.synth.model import _sampler
+from oboro.synth.model import KnownSampler, _sampler
 from oboro.synth.rules import cut, with_sums
 
 ROW = ob.Unit.row()
@@ -154,6 +156,64 @@ def test_known_totals_are_met_exactly_where_the_number_of_records_is_known(test_
     counts = np.bincount(codes["work"], minlength=4)
     assert counts.tolist() == [5, 0, 95, 0]
     assert broken(every.domain, codes) == 0
+
+
+def test_many_known_totals_are_drawn_in_one_pass(test_bits: Bits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked of the tree is the same for 3 known values and for 300; and records of each follow its law."""
+    names, asked = [f"v{i}" for i in range(400)], []
+    original = Junction.marginals
+
+    def counted(self: Junction, potentials: Any) -> Any:
+        asked.append(1)
+        return original(self, potentials)
+
+    rng = np.random.default_rng(5)
+    towns = rng.integers(0, 400, 6000)
+    data = {
+        "town": [names[i] for i in towns],
+        "sex": np.where(rng.random(6000) < 0.2 + towns / 800, "f", "m").tolist(),
+    }
+    domain = ob.Domain([ob.Category("town", names), ob.Category("sex", ["f", "m"])])
+    passes = []
+    for many in (3, 300):
+        known = {"town": {name: 10 + i % 7 for i, name in enumerate(names[:many])}}
+        plan = ob.synth.plan(
+            domain, unit=ob.Unit.row("replace"), n=6000, rho=9, known=known, method="marginals"
+        )
+        sampler = _sampler(plan, plan.publish(plan.measure(plan.prepare(data), test_bits)))
+        assert isinstance(sampler, KnownSampler)
+        with monkeypatch.context() as patch:
+            patch.setattr(Junction, "marginals", counted)
+            asked.clear()
+            town, sex = sampler.draw(6000, {}, np.random.default_rng(1))
+            sampler.draw(600, {1: Wanted(np.array([0]), np.array([1]))}, np.random.default_rng(1))
+        passes.append(len(asked))
+        assert np.bincount(town, minlength=400)[:many].tolist() == list(known["town"].values())
+        # of each value every record is as likely as the tree has it: evenly, so that none is off by more than a record
+        (law,) = original(sampler.tree.law.junction, sampler.tree.law.potentials)
+        joint = law if sampler.tree.law.junction.cliques[0] == (0, 1) else law.T
+        for code in range(many):
+            bin = int(sampler.tree.bins[0].bins_of(np.array([code]))[0])
+            share = joint[bin] / joint[bin].sum()
+            own = np.bincount(sampler.tree.bins[1].bins_of(sex[town == code]), minlength=share.size)
+            assert np.abs(own - share * own.sum()).max() < 1.01
+    assert passes[0] == passes[1] <= 6
+
+
+def test_a_value_that_is_not_drawn_is_missing_where_it_may_be(test_bits: Bits) -> None:
+    """The last value and what is missing may share a bin: of the known value come as many as are known, and no null among them."""
+    domain = ob.Domain([ob.Category("town", ["a", "b"]), ob.Category("sex", ["f", "m"])])
+    data = {"town": ["a"] * 300 + ["b"] * 300 + [None] * 300, "sex": ["f", "m", "m"] * 300}
+    plan = ob.synth.plan(
+        domain, unit=ob.Unit.row("replace"), n=900, rho=9, known={"town": {"b": 300}}, method="marginals"
+    )
+    town, _ = _sampler(plan, plan.publish(plan.measure(plan.prepare(data), test_bits))).draw(
+        900, {}, np.random.default_rng(1)
+    )
+    counts = np.bincount(town, minlength=3)
+    assert counts[1] == 300
+    assert abs(counts[0] - 300) < 40
+    assert abs(counts[2] - 300) < 40
 
 
 def test_conditions_meet_rules_and_totals(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from oboro.progress import progress
 Clique = tuple[int, ...]
 Mask = npt.NDArray[np.bool_]
 
-_LEAST = 1e-300
+LEAST = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,29 @@ class Junction:
         held = sum(prod(self.shape[i] for i in self.cliques[k]) for k in needed)
         return self.size - held + sum(prod(self.shape[i] for i in clique) for clique in grown)
 
+    def rooted(self, first: int) -> tuple[Junction, list[int]]:
+        """The same tree, seen from one of its cliques; and which one each of its cliques was."""
+        near: dict[int, list[int]] = {k: [] for k in range(len(self.cliques))}
+        for k, p in enumerate(self.parent):
+            if p >= 0:
+                near[k].append(p)
+                near[p].append(k)
+        order: list[int] = []
+        parent: list[int] = []
+        for start in (first, *near):
+            waiting = [] if start in order else [(start, -1)]
+            while waiting:
+                k, above = waiting.pop()
+                waiting += [(other, len(order)) for other in near[k] if above < 0 or other != order[above]]
+                order.append(k)
+                parent.append(above)
+        cliques = [self.cliques[k] for k in order]
+        shared = [
+            tuple(sorted(set(clique) & set(cliques[p]))) if p >= 0 else ()
+            for clique, p in zip(cliques, parent, strict=True)
+        ]
+        return Junction(self.shape, tuple(cliques), tuple(parent), tuple(shared)), order
+
     def zeros(self) -> list[Floats]:
         return [np.zeros([self.shape[i] for i in clique]) for clique in self.cliques]
 
@@ -136,14 +159,20 @@ class Junction:
         n: int,
         rng: np.random.Generator,
         support: Sequence[Mask] | None = None,
+        given: tuple[int, npt.NDArray[np.int64]] | None = None,
     ) -> list[npt.NDArray[np.int64]]:
         """n records: within every group that agrees so far, each value occurs as often as it should, but for rounding.
 
+        `given` is a column of the first clique whose values are there already.
+
         With `support` no record leaves it, whatever a law has lost to rounding: what is given so far lies in it, so something in it follows.
         """
-        columns: dict[int, npt.NDArray[np.int64]] = {}
+        columns: dict[int, npt.NDArray[np.int64]] = {} if given is None else dict([given])
         for k, clique in enumerate(self.cliques):
-            known, new = self.shared[k], tuple(i for i in clique if i not in self.shared[k])
+            known = tuple(
+                i for i in clique if i in columns
+            )  # what it shares with its parent, or what is given
+            new = tuple(i for i in clique if i not in columns)
             law = np.transpose(laws[k], [clique.index(i) for i in (*known, *new)])
             sizes = [self.shape[i] for i in known]
             group = (
@@ -241,7 +270,7 @@ def spread_evenly(
     sorted_group = group[order]
     u = (rank + start[sorted_group]) / held[sorted_group]
     running: Floats = np.cumsum(laws, axis=1)
-    running = running / np.maximum(running[:, -1:], _LEAST)
+    running = running / np.maximum(running[:, -1:], LEAST)
     flat = (running + np.arange(laws.shape[0]).reshape(-1, 1)).ravel()
     at = np.searchsorted(flat, sorted_group + u, side="right") - sorted_group * laws.shape[1]
     out = np.empty(group.size, np.int64)
@@ -256,14 +285,14 @@ def with_evidence(
     changed = [np.array(potential) for potential in potentials]
     for column, weight in evidence.items():
         k = junction.home((column,))
-        logs = np.log(np.maximum(weight, _LEAST))
+        logs = np.log(np.maximum(weight, LEAST))
         changed[k] += spread_axes(logs, (column,), junction.cliques[k])
     return changed
 
 
 def _log_sum(table: Floats, axes: Clique, keep: Clique) -> Floats:
     top = float(table.max())
-    return np.log(np.maximum(sum_axes(np.exp(table - top), axes, keep), _LEAST)) + top
+    return np.log(np.maximum(sum_axes(np.exp(table - top), axes, keep), LEAST)) + top
 
 
 # The joint law that agrees best with noisy tables, and otherwise assumes nothing: of all that fit, the one of highest entropy.
@@ -384,7 +413,7 @@ def joint_law(law: Law, laws: Sequence[Floats], columns: Clique) -> Floats:
         above = () if k in tops else junction.shared[k]
         if above:  # the law of this clique given what it shares with its parent
             below = sum_axes(table, axes, above)
-            table = table / np.maximum(below, _LEAST).reshape(
+            table = table / np.maximum(below, LEAST).reshape(
                 [n if a in above else 1 for a, n in zip(axes, table.shape, strict=True)]
             )
         keep = tuple(sorted({*above, *(set(columns) & set(axes))}))

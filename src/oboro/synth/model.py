@@ -33,7 +33,7 @@ from oboro.synth.copula import (
     restricted,
     wanted_codes,
 )
-from oboro.synth.junction import Law, Mask, Zeros, spread_evenly, sum_axes, with_evidence
+from oboro.synth.junction import LEAST, Law, Mask, Zeros, spread_evenly, sum_axes, with_evidence
 from oboro.synth.marginals import MOST_SECONDS, SECONDS, SINGLE, MarginalsPlan, QualityPlan
 from oboro.synth.marks import mark_of_draw, marked
 from oboro.synth.measured import Binned, from_rows
@@ -65,10 +65,38 @@ class TreeSampler:
     zeros: tuple[Zeros, ...] = ()  # what is ruled out
 
     def draw(self, n: int, wanted: Mapping[int, Wanted], rng: np.random.Generator) -> list[Integers]:
+        laws, support = self._under(wanted)
+        drawn = self.law.junction.draw(laws, n, rng, support)
         segments = [restricted(column.shape, wanted.get(i)) for i, column in enumerate(self.bins)]
-        evidence = {i: self._kept(i, segments[i]) for i in wanted}
+        return [codes_within(column, segments[i], drawn[i], rng) for i, column in enumerate(self.bins)]
+
+    def draw_beside(
+        self, i: int, codes: Integers, wanted: Mapping[int, Wanted], rng: np.random.Generator
+    ) -> list[Integers]:
+        """Records with these codes in a column; its codes meet the conditions and can occur."""
+        laws, support = self._under({j: one for j, one in wanted.items() if j != i})
+        junction, order = self.law.junction.rooted(self.law.junction.home((i,)))
+        given = (i, self.bins[i].bins_of(codes))
+        drawn = junction.draw(
+            [laws[k] for k in order], codes.size, rng, [support[k] for k in order] if support else None, given
+        )
+        return [
+            codes if j == i else codes_within(column, restricted(column.shape, wanted.get(j)), drawn[j], rng)
+            for j, column in enumerate(self.bins)
+        ]
+
+    def shares(self, i: int, wanted: Mapping[int, Wanted]) -> Floats:
+        """The law of a column's bins under conditions on the others; exactly 0 where none can occur."""
+        laws, support = self._under({j: one for j, one in wanted.items() if j != i})
+        k = self.law.junction.home((i,))
+        found = np.maximum(sum_axes(laws[k], self.law.junction.cliques[k], (i,)), LEAST)
+        axes = tuple(place for place, axis in enumerate(self.law.junction.cliques[k]) if axis != i)
+        return found if support is None else np.where(support[k].any(axis=axes), found, 0.0)
+
+    def _under(self, wanted: Mapping[int, Wanted]) -> tuple[list[Floats], list[Mask] | None]:
+        """The laws under conditions, and what can occur at all; None where nothing is ruled out."""
+        evidence = {i: self.kept(i, one) for i, one in wanted.items()}
         potentials = with_evidence(self.law.junction, self.law.potentials, evidence)
-        laws = self.law.junction.marginals(potentials)
         # what is excluded has no share at all, not even a tiny one
         closed = [*self.zeros, *(Zeros((i,), weight > 0) for i, weight in evidence.items())]
         support = self.law.junction.support(closed) if closed else None
@@ -78,23 +106,7 @@ class TreeSampler:
                 given=told(where="..."),
                 needed="values that can occur together",
             )
-        drawn = self.law.junction.draw(laws, n, rng, support)
-        return [codes_within(column, segments[i], drawn[i], rng) for i, column in enumerate(self.bins)]
-
-    def chance(self, wanted: Mapping[int, Wanted]) -> float:
-        """The share of records that meet these conditions, about."""
-        junction = self.law.junction
-        evidence = {i: self._kept(i, restricted(self.bins[i].shape, one)) for i, one in wanted.items()}
-        closed = [*self.zeros, *(Zeros((i,), weight > 0) for i, weight in evidence.items())]
-        if not junction.support(closed)[0].any():
-            return 0.0
-        share = 1.0  # column by column, each given those before it
-        for count, i in enumerate(evidence):
-            before = dict(list(evidence.items())[:count])
-            laws = junction.marginals(with_evidence(junction, self.law.potentials, before))
-            k = junction.home((i,))
-            share *= float(sum_axes(laws[k], junction.cliques[k], (i,)) @ evidence[i])
-        return share
+        return self.law.junction.marginals(potentials), support
 
     def lives(self, i: int) -> Mask:
         """Which bins of a column belong to a record that is possible."""
@@ -103,9 +115,10 @@ class TreeSampler:
         axes = tuple(place for place, axis in enumerate(junction.cliques[k]) if axis != i)
         return np.asarray(junction.support(self.zeros)[k].any(axis=axes))
 
-    def _kept(self, i: int, segments: Segments) -> Floats:
+    def kept(self, i: int, wanted: Wanted) -> Floats:
         """Which share of each bin is wanted; a bin that is believed empty counts by how many of its codes are."""
         column = self.bins[i]
+        segments = restricted(column.shape, wanted)
         bins = column.bin[segments.block]
         mass, whole = np.bincount(bins, segments.mass, minlength=column.size), column.mass
         codes = np.bincount(bins, segments.stop - segments.start, minlength=column.size)
@@ -134,17 +147,31 @@ class KnownSampler:
     total: float
 
     def draw(self, n: int, wanted: Mapping[int, Wanted], rng: np.random.Generator) -> list[Integers]:
-        place = self.domain.names.index(self.domain.rules.known[0][0])
-        parts = quotas(self.domain, self.total, n, self._others())
+        name, totals = self.domain.rules.known[0]
+        place = self.domain.names.index(name)
+        column, known = self.tree.bins[place], np.array([code for code, _ in totals], np.int64)
+        others = self._others()
+        (*_, rest), own = (
+            list(each) for each in zip(*quotas(self.domain, self.total, n, others), strict=True)
+        )
+        left = np.array(
+            [code for code in rest if place not in wanted or _within(code, wanted[place])], np.int64
+        )
+        law = self.tree.shares(place, wanted)
         if wanted:
-            parts = self._under(place, wanted, n)
-        drawn = []
-        for codes, count in parts:
-            if count:
-                only = np.asarray(codes, np.int64)
-                drawn.append(self.tree.draw(count, {**wanted, place: Wanted(only, only + 1)}, rng))
-        order = rng.permutation(n)
-        return [np.concatenate([one[i] for one in drawn])[order] for i in range(len(self.domain))]
+            own = self._under(place, wanted, n, known, others, left, law)
+        codes = np.repeat(known, own[:-1])
+        if not law[column.bins_of(codes)].all():
+            raise _left_nothing()
+        if own[-1]:
+            only = _ranges(left)
+            weight = law * self.tree.kept(place, only)
+            if not weight.any():
+                raise _left_nothing()
+            bins = spread_evenly(weight[None, :], np.zeros(own[-1], np.int64), rng)
+            bins = np.where(weight[bins] > 0, bins, weight.argmax())  # the ends of intervals are rounded
+            codes = np.append(codes, codes_within(column, restricted(column.shape, only), bins, rng))
+        return self.tree.draw_beside(place, codes[rng.permutation(n)], wanted, rng)
 
     def _others(self) -> list[int]:
         """The codes whose total is not known, and that can occur. None where the totals of all values are known: then nothing is missing."""
@@ -154,32 +181,50 @@ class KnownSampler:
             return []
         codes = np.arange(code_count(column))
         lives = self.tree.lives(place)[self.tree.bins[place].bins_of(codes)]
-        return [int(code) for code in codes[lives] if code not in dict(totals)]
+        return [int(code) for code in codes[lives & ~np.isin(codes, [code for code, _ in totals])]]
 
-    def _under(self, place: int, wanted: Mapping[int, Wanted], n: int) -> list[tuple[list[int], int]]:
-        """How many of n records have each value, given the conditions: by Bayes, from the totals and the tree."""
-        weights, kept = [], []
-        mine = wanted.get(place)
-        for codes, share in quotas(self.domain, self.total, 10**9, self._others()):
-            left = [one for one in codes if share and (mine is None or _within(one, mine))]
-            kept.append(left)
-            only = np.asarray(left, np.int64)
-            both = {**wanted, place: Wanted(only, only + 1)}
-            whole = np.asarray(codes, np.int64)
-            chance = self.tree.chance(both) if left else 0.0
-            given = self.tree.chance({place: Wanted(whole, whole + 1)}) if left else 1.0
-            weights.append(share * chance / max(given, 1e-300))
-        if not any(kept):
-            raise ParameterError(
-                "the known totals leave no record with these values",
-                given=told(where="..."),
-                needed="values that can occur",
-            )
-        if not any(weights):
-            return [
-                (codes, n if i == 0 else 0) for i, codes in enumerate(sorted(kept, key=len, reverse=True))
-            ]
-        return list(zip(kept, shared_out(np.array(weights), n), strict=True))
+    def _under(
+        self,
+        place: int,
+        wanted: Mapping[int, Wanted],
+        n: int,
+        known: Integers,
+        others: list[int],
+        left: Integers,
+        law: Floats,
+    ) -> list[int]:
+        """How many of n records have each value, given the conditions: by Bayes, from the totals and the tree.
+
+        `left` are those of the others that meet them, and `law` the law of the column under the conditions on the rest.
+        """
+        shares = np.array([share for _, share in quotas(self.domain, self.total, 10**9, others)], float)
+        plain = self.tree.shares(place, {})
+        bins = self.tree.bins[place].bins_of(known)
+        meet = np.array(
+            [place not in wanted or _within(int(code), wanted[place]) for code in known], np.bool_
+        )
+        weights = np.append(shares[:-1] * meet * law[bins] / np.maximum(plain[bins], LEAST), 0.0)
+        if left.size and shares[-1]:
+            given = float(plain @ self.tree.kept(place, _ranges(np.array(others, np.int64))))
+            weights[-1] = shares[-1] * float(law @ self.tree.kept(place, _ranges(left))) / max(given, LEAST)
+        if not weights.any():
+            raise _left_nothing()
+        return shared_out(weights, n)
+
+
+def _left_nothing() -> ParameterError:
+    return ParameterError(
+        "the known totals leave no record with these values",
+        given=told(where="..."),
+        needed="values that can occur",
+    )
+
+
+def _ranges(codes: Integers) -> Wanted:
+    """Codes in increasing order, as ranges."""
+    first = np.flatnonzero(np.diff(codes, prepend=-2) != 1)
+    last = np.append(first[1:], codes.size) - 1
+    return Wanted(codes[first], codes[last] + 1)
 
 
 def _within(code: int, wanted: Wanted) -> bool:
