@@ -199,7 +199,7 @@ OTHERS = {  # commands that write nothing that one names, or read no file
     "secure assumption": "secure assumption",
     "secure serve": "secure serve --plan noise.toml --listen nowhere:99999 --key alice.secret --identity alice.pem --peer bob.crt",
     "secure open": "secure open drawn.enc --plan noise.toml --key alice.secret",
-    "synth check": "synth check made.csv",
+    "synth check": "synth check made.csv --model model.oboro",
     "synth account": "synth account --n 1000 --dims 2 --ridge 0.1 --records 10 --delta 1e-5",
     "dynamics outliers": "dynamics outliers --eps 1 --delta 1e-3 -o outliers.html",
     "dynamics demo": "dynamics demo -o household",

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,7 @@ import oboro as ob
 from oboro.cli import main
 from oboro.domain import Category, Date, Domain
 from oboro.errors import DomainError
+from oboro.synth.marks import write_records
 
 Command = Callable[[str], tuple[int, str, str]]
 
@@ -209,6 +211,36 @@ def test_a_model_takes_the_path_of_every_release(
     assert not list(tmp_path.glob("*.certificate.json"))
     for name in ("model.oboro", "other.oboro"):
         assert ob.synth.load(tmp_path / name).sample(5).num_rows == 5
+
+
+def test_a_mark_alone_is_not_taken_for_a_proof(oboro: Command, tmp_path: Path) -> None:
+    """The mark of a draw, put onto other records, with a hash that fits: real ones, say."""
+    data = people(200)
+    domain = ob.Domain([ob.Category("sex", ["F", "M"])])
+    unit = ob.Unit.row("replace")
+    ledger = ob.Ledger.create(tmp_path / "l.ledger", dataset="people", unit=unit, budget=ob.Approx(9, "1e-4"))
+    plan = ob.synth.plan(domain, unit=unit, eps=1, delta="1e-6", n=200, method="marginals")
+    model = ob.synth.release(data, plan, ledger=ledger)
+    model.save(tmp_path / "model.oboro")
+    marked = model.sample(40)
+    write_records(marked, tmp_path / "made.parquet")
+    forged = pa.table({"sex": ["F"] * 40}).replace_schema_metadata(marked.schema.metadata)
+    write_records(forged, tmp_path / "forged.parquet")
+    for name in ("made.parquet", "forged.parquet"):
+        code, out, err = oboro(f"synth check {name} --key {ledger.public_key}")
+        assert code == 1, err
+        assert out.startswith("NOT VERIFIED")
+        assert "Not verified: that these records came from it" in out
+        code, out, _ = oboro(f"synth check {name} --json")
+        assert (code, json.loads(out)["valid"]) == (1, False)
+    code, out, err = oboro(f"synth check made.parquet --model model.oboro --key {ledger.public_key}")
+    assert code == 0, err
+    assert out.startswith("valid")
+    assert "Not verified" not in out
+    assert json.loads(oboro("synth check made.parquet --model model.oboro --json")[1])["valid"] is True
+    assert oboro("synth check forged.parquet --model model.oboro")[0] == 1
+    assert oboro("synth check model.oboro")[0] == 0
+    assert oboro(f"synth check made.parquet --model model.oboro --key {'0' * 64}")[0] == 1
 
 
 def test_records_forecasts_and_accounts(oboro: Command, tmp_path: Path) -> None:

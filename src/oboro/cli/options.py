@@ -295,9 +295,12 @@ def show_checked(rows: list[dict[str, object]]) -> None:
     echo("\n".join(aligned(cells, sides)))
 
 
-def show_valid(facts: Mapping[str, str], key: str | None) -> None:
-    """What a signature holds for, and whose word for the key that is."""
-    echo("\n".join([said("valid"), *("  " + labelled(label, text) for label, text in facts.items())]))
+def show_valid(facts: Mapping[str, str], key: str | None, unsigned: str | None = None) -> None:
+    """What a signature holds for, and whose word for the key that is; `unsigned` says what it does not hold for."""
+    head = "valid" if unsigned is None else "NOT VERIFIED"
+    echo("\n".join([said(head), *("  " + labelled(label, text) for label, text in facts.items())]))
+    if unsigned is not None:
+        echo(f"  {said('note: ')}{said(unsigned)}")
     if key is None:
         note = "compare that key with one the publisher gave you another way, or pass it with --key"
         echo(f"  {said('note: ')}{said(note)}")

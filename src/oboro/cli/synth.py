@@ -234,9 +234,10 @@ def check(
     from oboro.synth import check
 
     checked = check(file, model=model, public_key=key)
+    verified = checked["signed"] or checked["redrawn"]
     if json:
-        show_json({"valid": True, "key_checked": key is not None, **checked})
-        return
+        show_json({"valid": verified, "key_checked": key is not None, **checked})
+        raise typer.Exit(0 if verified else 1)
     record = checked["certificate"]
     unit, guarantee = promised(record)
     many = checked["records"]
@@ -262,7 +263,10 @@ def check(
         "time": record["time"],
         "signed by": record["public_key"],
     }
-    show_valid(facts, key)
+    # nobody signs a mark: whoever has the model draws without the ledger
+    unsigned = "verified: the signature of the release that the mark names. Not verified: that these records came from it, which the mark alone says; anybody can write a mark"
+    show_valid(facts, key, None if verified else unsigned)
+    raise typer.Exit(0 if verified else 1)
 
 
 def _conditions(where: dict[str, Any]) -> str:
