@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oboro.arrays import Integers
+from oboro.errors import DataError
 
 
 def pack(*streams: Integers) -> str:
@@ -45,7 +46,10 @@ def _digits(numbers: Integers) -> bytes:
     if rest.size == 0:
         return b""
     if int(rest.min()) < 0:
-        raise ValueError("a stream holds no negative numbers")
+        raise DataError(  # sums of what no release could hold went over
+            "counts of the table are negative, or larger than can be shown",
+            needed="the table as it was released",
+        )
     length = max(1, -(-int(rest.max()).bit_length() // 7))
     digits = np.empty((rest.size, length), np.uint8)
     keep = np.zeros((rest.size, length), bool)

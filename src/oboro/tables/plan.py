@@ -39,7 +39,7 @@ from oboro.tables.subtrees.spread import Opened, Parted, Spread, spread_over
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Where
 from oboro.tables.tree.filtered import Filtered
-from oboro.tables.tree.intervals import NOISY, Answer, with_noisy
+from oboro.tables.tree.intervals import NOISY, Answer, check_rows, with_noisy
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.older import OlderAdaptive
 from oboro.tables.tree.outlook import Outlook
@@ -259,7 +259,9 @@ class TablePlan(Plan):
     def _intervals(self, table: Any, level: float) -> tuple[Integers, Integers]:
         if is_manifest(table):
             raise in_parts()
-        return self.mechanism.intervals(self.mechanism.published(table), level)
+        published = self.mechanism.published(table)
+        check_rows(table, published, self.layout)
+        return self.mechanism.intervals(published, level)
 
     def ask(self, table: Table, where: Where, level: float = 0.95) -> Answer:
         """What the published table says about a part of it, with an interval."""

@@ -45,7 +45,7 @@ from oboro.tables.tree.answers import (
     region_of,
 )
 from oboro.tables.tree.errors import ends_of
-from oboro.tables.tree.intervals import Answer, hull, in_shapes, published_in, unreadable
+from oboro.tables.tree.intervals import Answer, hull, in_shapes, unreadable
 from oboro.tables.tree.lattice import Lattice, Level, Tree
 from oboro.tables.tree.measure import Measured, least_that_stands_out, project
 from oboro.tables.tree.outlook import Outlook, filtered_outlook
@@ -335,8 +335,13 @@ class Filtered(Strategy):
     def answer(self, published: Measured, where: Where, level: float) -> Answer:
         return filtered_answer(self, published, region_of(self.layout, where), level)
 
+    def published(self, table: Table) -> Measured:
+        found = super().published(table)
+        check_carried(self, found)
+        return found
+
     def unallocated(self, table: Table) -> Table:
-        return unallocated(table, self.layout)
+        return unallocated(self.published(table), self.layout)
 
 
 def counted_blocks(
@@ -431,6 +436,43 @@ def carried_in(published: Measured) -> Carried:
     if held.size != live.size or noisy.size != keys.size or facts.size < 4:
         raise unreadable()
     return Carried(live, held, facts, keys, noisy, tuple(rest))
+
+
+def check_carried(strategy: Filtered, published: Measured) -> None:
+    """Refuses a file whose arrays do not hang together: whoever follows them would leave them."""
+    carried = carried_in(published)
+    _, laws, _ = strategy.noises
+    divisions, levels = carried.facts[4:].tolist(), len(strategy.blocks.levels)
+    own = [bits for bits in divisions if bits]
+    bits = strategy.blocks.bits
+    good = len(divisions) == len(laws) and len(carried.rest) == levels + 2 * len(own)
+    good = good and all(0 <= each <= _STEP for each in divisions)
+    good = good and carried.below == strategy.layout.bits - bits - sum(divisions) >= 0
+    if not good:
+        raise unreadable()
+    blocks = None  # those that lie in a block that was divided
+    for finer, live, noisy in zip(own, carried.rest[levels::2], carried.rest[levels + 1 :: 2], strict=True):
+        good = good and _are_places(live, bits) and noisy.size == live.size << finer
+        good = good and (blocks is None or _lie_in(live, *blocks))
+        blocks, bits = (live, finer), bits + finer
+    good = good and _are_places(carried.live, bits) and (blocks is None or _lie_in(carried.live, *blocks))
+    good = good and _are_places(carried.keys, strategy.layout.bits)
+    good = good and _lie_in(carried.keys, carried.live, carried.below)
+    good = good and _lie_in(published.keys, carried.keys, 0) and bool((carried.held >= 0).all())
+    if not good:
+        raise unreadable()
+
+
+def _are_places(some: Integers, bits: int) -> bool:
+    """Whether these are numbers of so many bits, each larger than the one before."""
+    return not some.size or bool(some[0] >= 0 and some[-1] < 1 << bits and (some[1:] > some[:-1]).all())
+
+
+def _lie_in(parts: Integers, blocks: Integers, finer: int) -> bool:
+    """Whether each part, which has so many bits more than a block, lies in one of these."""
+    above = parts >> finer
+    place = np.searchsorted(blocks, above)
+    return not parts.size or bool(place.max() < blocks.size and (blocks[place] == above).all())
 
 
 _BY_PART = 0.1  # of what may be missed: that the cell's part holds less than it seems
@@ -537,12 +579,11 @@ def answers_for_blocks(measured: Measured, truth: Cells, layout: Layout, height:
     return math.sqrt(float(squares) / 2.0 ** (layout.bits - height))
 
 
-def unallocated(table: Table, layout: Layout) -> Table:
+def unallocated(published: Measured, layout: Layout) -> Table:
     """Parts that hold people: the columns of their first cell, how many cells they have, what they hold, and how much
     of that is in no published cell."""
     import pyarrow as pa
 
-    published = published_in(table, layout)
     carried = carried_in(published)
     rest = _left(carried, published)
     size = np.full(carried.live.size, 1 << carried.below)

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ from oboro.records import Record
 from oboro.release.release import carries_ends
 from oboro.tables.cells import LARGEST_TOTAL, Cells, Layout
 from oboro.tables.input import read_cells
-from oboro.tables.strategy import Noise, count_name
+from oboro.tables.strategy import Noise, count_name, key_columns
 from oboro.tables.tree.errors import Error, error_of
 from oboro.tables.tree.lattice import Lattice, Level, lattice_of
 from oboro.tables.tree.measure import (
@@ -418,6 +419,32 @@ def cells_in(table: Table, layout: Layout) -> Cells:
             needed="the table as it was released",
         )
     return read_cells(table, layout, Unit.cells(), name, public=True)
+
+
+def check_rows(table: Table, published: Measured, layout: Layout) -> None:
+    """Refuses rows that are not the published ones in the order of keys: each gets the interval of its own."""
+    good = table.num_rows == published.keys.size
+    if not (
+        good and all(_same(table.column(name), own) for name, own in key_columns(published.keys, layout))
+    ):
+        raise DataError(
+            "the rows of the table are not those that were released, or not in their order",
+            needed="the table as it was released",
+            fix="sort it afterwards: the intervals are then columns",
+        )
+
+
+def _same(column: Any, own: Any) -> bool:
+    """Whether a column holds these values, whatever its type."""
+    import pyarrow as pa
+
+    plain = own.cast(own.type.value_type) if pa.types.is_dictionary(own.type) else own
+    try:
+        return bool(
+            column.cast(plain.type).combine_chunks().equals(pa.chunked_array([plain]).combine_chunks())
+        )
+    except pa.ArrowException:
+        return False
 
 
 def noisy_in(table: Table) -> tuple[Integers, ...]:
