@@ -169,7 +169,7 @@ def about(number: Fraction | float, digits: int = 4) -> str:
         return f"{value:g}"
     if abs(value) >= 10**digits and abs(value) < 1e15:
         return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
+    return f"{value:.{digits}g}".replace("e-0", "e-")  # 1e-5, as it is typed
 
 
 def percent(share: float) -> str:

@@ -363,6 +363,8 @@ if not address.startswith("local"):
         ob.tables.release(source, plan, ledger=ledger, shared="/")
     except ob.OboroError as error:
         print("no tasks" if "no tasks are handed out" in str(error) else error, flush=True)
+        settings = eval(f"dict({error.fix})")
+    print(ob.tables.release(source, plan, ledger=ledger, **settings).to_arrow().column_names, flush=True)
     people = f"{ADDRESS}{address[5:]}/people"
     print(open_data(people).count_units(ob.Unit.row()), flush=True)
     ob.Ledger.create("people.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Pure(1))
@@ -404,8 +406,9 @@ def test_connect_gives_the_same_integers(folder: Path) -> None:
             with pytest.raises(DataError, match=r"not answer by TLS(?s:.)*without TLS: sc://127") as raised:
                 ob.engine.spark(f"{address}/;{told}")
             assert "secret" not in str(raised.value)
-        first, failed, refused, second, *said = elsewhere(address, path)
+        first, failed, refused, released, second, *said = elsewhere(address, path)
     assert (first, failed, refused, second) == ("[]", "failed in words", "no tasks", "2000")
+    assert released == "['x', 'count']"  # by processes of this machine, as the refusal says
     assert any("mean of x" in line for line in said)
 
 

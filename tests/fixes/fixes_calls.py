@@ -185,6 +185,7 @@ KMeans(3, bounds=(0, 1), eps="0.5", ledger=row_ledger).fit([[1, 2]]) ==> (lambda
 ob.synth.plan(small, unit=ob.Unit.cells(), eps=1, delta="1e-6")
 ob.synth.plan(small, unit=ob.Unit.row(), eps=1, delta="1e-6", method="marginals", seconds=9)
 ob.synth.plan(small, unit=ob.Unit.row(), eps=1, delta="1e-6", rho=1)
+ob.synth.plan(small.ruled(impossible=[{"age": (0, 14), "region": "north"}]), unit=ob.Unit.row(), eps=1, delta="1e-6", method="moments")
 ob.synth.plan(small, unit=ob.Unit.row("replace"), eps=1, delta="1e-6")
 ob.synth.plan(small, unit=ob.Unit.row(), n=5, eps=1, delta="1e-6")
 ob.synth.plan(grid, unit=ob.Unit.row(), eps=1, delta="1e-6") ==> ob.synth.plan(small, unit=ob.Unit.row(), eps=1, delta="1e-6")

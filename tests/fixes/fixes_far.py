@@ -11,6 +11,7 @@ import sqlite3
 import ssl
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from fractions import Fraction
@@ -20,6 +21,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pytest
 from fixes_world import COLUMNS, altered, fresh_ledger, module, patched, typed
 
 import oboro as ob
@@ -82,6 +84,15 @@ module("service.studio.local")._listening(taken_port()) ==> module("service.stud
 knocked("sc://127.0.0.1:{port}/;use_ssl=true") ==> knocked(fix.removeprefix("without TLS: "))
 module("engine.duck").on_this_machine(Elsewhere(), "a draft") ==> module("engine.duck").on_this_machine(ob.engine.open_data("areas.parquet"), "a draft")
 Elsewhere().check_kept(10**9) ==> Elsewhere().check_kept(dict({fix})["max_rows"])
+module("tables.subtrees.executors").shared_by_workers(os.getcwd(), of_spark("pyspark.sql.connect.session")) ==> parted(grid, **dict({fix}))
+module("tables.subtrees.executors").shared_by_workers("no folder", of_spark("pyspark.sql.session")) ==> shell("mkdir -p private") or module("tables.subtrees.executors").shared_by_workers(os.path.abspath("private"), of_spark("pyspark.sql.session"))
+# -- a table in parts
+parted(grid, cells_ledger, name="in parts", workers=1, parts="some parts") and parted(grid, cells_ledger, name="in parts") ==> parted(grid, cells_ledger, name="in parts", workers=1, **{**dict({fix}), "parts": "some parts"})
+parted(grid, cells_ledger, name="whole") and parted(grid, cells_ledger, name="whole", workers=1, parts="no parts") ==> parted(grid, cells_ledger, name="whole", workers=1, **dict({fix}))
+ob.tables.ask("some parts", {"row": 1}) ==> typed("table release cells.csv --domain grid.toml --count people --eps 1 --ledger cells.ledger --strategy filtered -o some.parquet") or ob.tables.ask("some.parquet", {"row": (1, 1)})
+typed("table release cells.csv --domain grid.toml --count people --eps 1 --ledger cells.ledger --strategy wavelet -o both.parquet --parts both") ==> typed("table release cells.csv --domain grid.toml --count people --eps 1 --ledger cells.ledger --strategy wavelet --workers 1 " + fix)
+raised(module("tables.subtrees.workers").failed("Died")) ==> parted(grid, workers=1)
+in_folder("/no/such/disk", lambda: parted(grid, workers=1)) ==> shell("mkdir -p larger") or in_folder(os.path.abspath("larger"), lambda: parted(grid, workers=1))
 module("engine.protocol").in_order(Elsewhere()) ==> module("engine.protocol").in_order(ob.engine.open_data("areas.parquet"))
 # -- a plan that breaks its promise
 broken_promise("audit")  ==> typed("audit plan.toml --trials 2000")
@@ -516,7 +527,31 @@ class Elsewhere(Source):
 
 Elsewhere.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
 
+
+def of_spark(module: str) -> Any:
+    """A table of a session of this kind, which is asked for nothing."""
+    session = type("SparkSession", (), {"__module__": module})()
+    return ob.engine.cluster.SparkTable(SimpleNamespace(sparkSession=session), {}, "4")
+
+
+def parted(grid: ob.Domain, ledger: ob.Ledger | None = None, **words: Any) -> ob.Release:
+    """A table that workers can measure, and write into a folder."""
+    plan = ob.tables.plan(grid, unit=ob.Unit.cells(2), eps="0.1", count="people", strategy="wavelet")
+    if ledger is None:
+        place = Path(str(fresh_ledger().where) + ".cells")
+        ledger = ob.Ledger.create(place, dataset="city", unit=ob.Unit.cells(2), budget=ob.Pure(1))
+    return ob.tables.release({"row": [1], "col": [2], "people": [3]}, plan, ledger=ledger, **words)
+
+
+def in_folder(folder: str, work: Callable[[], Any]) -> Any:
+    """Does something where temporary files go into this folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr("tempfile.tempdir", None)
+        return work()
+
+
 PLACES: dict[str, Any] = {
     one.__name__: one
-    for one in (party, opened_far, closed_port, linked, older, overtaken, with_older_processes, put_back, mounted_alone, troubled, lost, restored, long_fraction, upgraded, admitted, named, connected, newer_database, remote, unready, uploaded, other_declared, taken_port, knocked, Elsewhere, broken_promise)
+    for one in (party, opened_far, closed_port, linked, older, overtaken, with_older_processes, put_back, mounted_alone, troubled, lost, restored, long_fraction, upgraded, admitted, named, connected, newer_database, remote, unready, uploaded, other_declared, taken_port, knocked, Elsewhere, of_spark, parted, in_folder, broken_promise)
 }  # fmt: skip

@@ -215,6 +215,8 @@ module("service.questions")._table({"rho": 1}, Facts(domain=grid)) ==> dict({fix
 module("service.questions")._batch({"questions": [{"eps": 1}]}, Facts(tabled=False, limits=Facts(questions=9))) ==> dict({fix})
 module("service.questions")._batch({"questions": [{}] * 9}, Facts(tabled=False, limits=Facts(questions=3))) ==> None
 module("service.studio.price")._target("x") ==> module("service.studio.price")._target(fix)
+module("service.studio.declare").rules_in("age = 3") ==> module("service.studio.declare").rules_in(fix)
+patched("synth.rules", "MOST_CELLS", 3, lambda: ob.synth.plan(small.ruled(impossible=[{"age": (0, 14), "region": "north"}]), unit=ob.Unit.row(), eps=1, delta="1e-6")) ==> ob.synth.plan(small.ruled(impossible=[{"age": (0, 14)}]), unit=ob.Unit.row(), eps=1, delta="1e-6")
 module("service.studio.synthetic")._count("x") ==> module("service.studio.synthetic")._count(fix)
 module("service.studio.declare").folder(Facts(desk=Facts(settings=Facts(folder=None)))) ==> tomllib.loads(fix)
 reread(conditional, aggregator="mean", outputs=[{"kind": "real", "name": "output 1", "low": "0", "high": "1", "step": "1e-18"}], blocks=100) ==> reread(conditional, aggregator="mean", outputs=[{"kind": "real", "name": "output 1", "low": "0", "high": "1", "step": "1e-3"}], blocks=100)

@@ -82,11 +82,11 @@ def test_no_help_is_cut_short_on_a_terminal_of_80_columns(
         ("ledger creat", "コマンド 'creat' はありません。'create' のことですか"),
         ("nonsense", "コマンド 'nonsense' はありません"),
         ("query p.toml --esp 1", "オプション --esp はありません（候補"),
-        ("query p.toml --zzz 1", "オプション --zzz はありません"),
+        ("query p.toml --zzz 1", "オプション --zzz はありません。"),
         ("ledger fetch x.ledger --entry abc", "'--entry' の値が正しくありません：整数が必要です"),
         ("ledger fetch x.ledger --entry", "オプション '--entry' には値が必要です"),
         ("ledger show --json=3 x.ledger", "オプション '--json' は値をとりません"),
-        ("ledger show x.ledger more", "余分な引数があります（more）"),
+        ("ledger show x.ledger more", "余分な引数があります（more）。"),
     ],
 )
 def test_what_is_wrong_with_a_command_line_is_said_in_japanese(

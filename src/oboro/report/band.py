@@ -36,6 +36,9 @@ BAND_WORDS = {
     "from_to": both("{first} to {last}"),
     "reading": both("{when}: {value}{unit} (95% band {low} to {high})"),
     "steer": both("Scroll or + and − to zoom, drag or arrow keys to move, 0 for all."),
+    "crowded": both(
+        "Where several values fall on one point of the screen, the line is their median, and the darker shade holds all of them."
+    ),
     "closer": both("Zoom in"),
     "wider": both("Zoom out"),
     "back": both("Earlier"),
@@ -95,6 +98,7 @@ def write_band(
     }
     told = [BAND_WORDS["band"], *([BAND_WORDS["cut"]] if cut else [])]
     told += [BAND_WORDS["means"].fill(every=several)] if several > 1 else []
+    told += [BAND_WORDS["crowded"]] if len(y) > _CROWDED else []
     record = _record(plan, certificate)
     name: Words = BAND_WORDS["output"]
     if measured_in:
@@ -115,6 +119,7 @@ def write_band(
     write_whole(Path(path), page.encode())
 
 
+_CROWDED = 500  # values of which some share a point of a small screen
 _EVERY = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 

@@ -47,25 +47,31 @@ addEventListener("DOMContentLoaded", () => {
       pen.textAlign = "center"; pen.textBaseline = "top";
       for (const index of moments(Math.max(2, Math.floor(room / 110)))) if (index >= first && index <= first + span - 1) { pen.fillText(when(index, true), Math.min(Math.max(px(index), left + 32), wide - 44), high - foot + 9); pen.beginPath(); pen.moveTo(px(index), high - foot); pen.lineTo(px(index), high - foot + 5); pen.stroke(); }
     }
-    // one step a pixel: the widest band and the whole range of what falls into it, so that nothing is left out
+    // one step a pixel: the widest band, the whole range and the median of what falls into it: nothing is left out, and a year is no solid block
     const each = Math.max(1, (end - begin + 1) / Math.max(room, 1)), columns = [];
     for (let at = begin; at <= end;) {
       const last = Math.max(at, Math.min(end, Math.ceil(at + each) - 1));
       let low = Infinity, up = -Infinity, least = Infinity, most = -Infinity;
       for (let i = at; i <= last; i++) { low = Math.min(low, y[i] - width[i]); up = Math.max(up, y[i] + width[i]); least = Math.min(least, y[i]); most = Math.max(most, y[i]); }
-      columns.push([px((at + last) / 2), low, up, least, most]);
+      const sorted = y.slice(at, last + 1).sort((a, b) => a - b), middle = sorted.length >> 1;
+      columns.push([px((at + last) / 2), low, up, least, most, sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2]);
       at = last + 1;
     }
-    pen.beginPath();
-    columns.forEach(([x, , up], i) => i ? pen.lineTo(x, py(up)) : pen.moveTo(x, py(up)));
-    for (let i = columns.length - 1; i >= 0; i--) pen.lineTo(columns[i][0], py(columns[i][1]));
-    pen.closePath(); pen.globalAlpha = .19; pen.fillStyle = colour("s0"); pen.fill(); pen.globalAlpha = 1;
+    const shade = (below, above) => {
+      pen.beginPath();
+      columns.forEach((one, i) => i ? pen.lineTo(one[0], py(one[above])) : pen.moveTo(one[0], py(one[above])));
+      for (let i = columns.length - 1; i >= 0; i--) pen.lineTo(columns[i][0], py(columns[i][below]));
+      pen.closePath(); pen.globalAlpha = .19; pen.fillStyle = colour("s0"); pen.fill(); pen.globalAlpha = 1;
+    };
+    shade(1, 2);
     const line = (colourName, thick, ends) => {
       pen.beginPath(); pen.strokeStyle = colour(colourName); pen.lineWidth = thick; pen.lineJoin = "round";
       ends.forEach(([x, low, up], i) => { i ? pen.lineTo(x, py(low)) : pen.moveTo(x, py(low)); if (up !== low) pen.lineTo(x, py(up)); });
       pen.stroke();
     };
-    line("s0", framed ? 1.6 : 1, columns.map(([x, , , least, most]) => [x, least, most]));
+    const crowded = each > 2;
+    if (crowded) shade(3, 4);
+    line("s0", framed ? 1.6 : 1, columns.map(([x, , , least, most, median]) => crowded ? [x, median, median] : [x, least, most]));
     if (truth && framed) line("ink", 1.6, truth.slice(begin, end + 1).map((value, i) => [px(begin + i), value, value]));
     return px;
   };

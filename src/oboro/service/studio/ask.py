@@ -269,10 +269,10 @@ def question(id: str, here: Here) -> Response:
         state=state,
         words=here.name(released(json.loads(row.plan))),
         cost=budgets.price(guarantee_from(json.loads(row.cost))),
-        wait=f"{wait:.2f}",
+        wait=math.ceil(wait),
         milliseconds=math.ceil(1000 * wait) + 30,
         clock=figures.clock(
-            wait, describe=here.say("The answer leaves in {seconds} s", seconds=f"{wait:.1f}")
+            wait, describe=here.say("The answer leaves in {seconds} s", seconds=math.ceil(wait))
         ),
         why=row.why if here.person.role == "steward" else None,
         again=_form_of(row),
