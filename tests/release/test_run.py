@@ -157,10 +157,8 @@ def test_after_the_reservation_nothing_is_refunded(ledger: ob.Ledger) -> None:
     assert "did not finish" in str(died.value)
     CALLS.clear()
     with pytest.raises(NameTakenError, match="died"):
-        ob.run(dying("measure"), PEOPLE, ledger, name="doomed")
-    assert {"prepare", "measure", "publish"}.isdisjoint(
-        CALLS
-    )  # no data was read for a name that cannot be had
+        ob.run(dying("measure"), object(), ledger, name="doomed")  # which could not even be opened
+    assert CALLS == ["describe", "forecast"]  # public facts alone, for a name that cannot be had
     assert ledger.spent == ob.Pure("0.25")
 
 

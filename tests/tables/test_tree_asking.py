@@ -369,7 +369,7 @@ def test_a_question_reads_the_rows_that_it_asks_for_and_no_others(
         random = np.random.default_rng(5)
         where = random.choice(made.layout.cells, 400, replace=False)
         keys = made.layout.keys(np.unravel_index(np.sort(where), made.layout.sizes))
-        cells = Cells(np.sort(keys), random.integers(1, 900, 400))
+        cells = Cells(np.sort(keys), random.integers(1, 90, 400))
         table = made.publish(made.measure(cells, system_bits()))
         (tmp_path / "out.parquet").write_bytes(made.encoded(table, ".parquet"))
         read: list[int] = []

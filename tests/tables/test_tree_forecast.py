@@ -40,7 +40,7 @@ values = ["F", "<M>"]
 
 
 def test_the_outlook_of_a_tree_is_what_happens_in_the_city() -> None:
-    plan = tables.plan(CITY, unit=Unit.cells(), eps="0.1", strategy="tree")
+    plan = tables.plan(CITY, unit=Unit.cells(), eps="0.1")
     outlook = plan.outlook(40_000_000)
     assert outlook is not None
     truth = tables.city().reshape(-1)
@@ -173,7 +173,6 @@ def test_areas_are_folded_only_if_they_differ_in_one_column() -> None:
 # -- what a file will not carry -----------------------------------------------------------------------------------------
 
 LACKS = "the file will carry intervals of single rows alone"
-TREE = ("--strategy", "tree")
 
 
 def carries(plan: tables.TablePlan) -> bool:
@@ -187,24 +186,13 @@ def test_a_forecast_says_before_anything_is_spent_that_a_file_will_carry_no_inte
     domain = tmp_path / "large.toml"
     domain.write_text(TOML.partition("\n\n")[0].replace("[64, 64]", "[5700, 5500]"))
     for language, words in (("en", LACKS), ("ja", "区間は一つ一つの行のものだけ")):
-        words_typed = ["forecast", "--domain", str(domain), "--eps", "0.5", "--unit", "cells:1:1", *TREE]
+        words_typed = ["forecast", "--domain", str(domain), "--eps", "0.5", "--unit", "cells:1:1"]
         shown = CliRunner().invoke(app, words_typed, env={"OBORO_LANGUAGE": language})
         assert shown.exit_code == 0
         assert words in shown.output
     where = str(tmp_path / "l.ledger")
     Ledger.create(where, dataset="d", unit=Unit.cells(), budget=Pure(1)).close()
-    line = [
-        "release",
-        "absent.csv",
-        "--domain",
-        str(domain),
-        "--eps",
-        "0.5",
-        "--ledger",
-        where,
-        "--dry-run",
-        *TREE,
-    ]
+    line = ["release", "absent.csv", "--domain", str(domain), "--eps", "0.5", "--ledger", where, "--dry-run"]
     dry = CliRunner().invoke(app, line)
     assert dry.exit_code == 0, dry.output
     assert LACKS in dry.output
@@ -217,18 +205,14 @@ def test_what_a_forecast_says_of_intervals_is_what_happens(
 ) -> None:
     monkeypatch.setattr(intervals, "MOST", most)
     monkeypatch.setattr(intervals, "_MOST_BYTES", room)
-    plan = tables.plan(
-        Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01", strategy="tree"
-    )
+    plan = tables.plan(Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01")
     notes = " ".join(plan.forecast().notes)
     assert carries(plan) == (LACKS not in notes)
     assert ("rows alone" in notes) == (min(most, room) < 10_000)
 
 
 def test_a_forecast_says_where_it_comes_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = tables.plan(
-        Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01", strategy="tree"
-    )
+    plan = tables.plan(Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01")
     sizes = [int(np.prod(plan.mechanism.lattice.nodes(level))) for level in plan.design.levels]  # type: ignore[union-attr,attr-defined]
     bits = sum(n * (np.log2(noise.sd) + 1.94) for n, noise in zip(sizes, plan.mechanism.noises, strict=True))  # type: ignore[attr-defined]
     monkeypatch.setattr(intervals, "_MOST_BYTES", int(bits / 6 * 1.1))
@@ -268,9 +252,7 @@ def test_the_outlook_holds_a_table_that_is_no_map() -> None:
 def test_the_outlook_is_a_range_over_shapes_of_place() -> None:
     """The city's own figures lie in it, and shapes differ."""
 
-    plan = tables.plan(
-        Domain([Grid("row", "col", shape=(128, 128))]), unit=Unit.cells(), eps="0.1", strategy="tree"
-    )
+    plan = tables.plan(Domain([Grid("row", "col", shape=(128, 128))]), unit=Unit.cells(), eps="0.1")
     strategy = plan.mechanism
     assert isinstance(strategy, PlannedTree)
     facts = (strategy.lattice, 128 * 128, strategy.chosen, strategy.noises, 500_000, None)
