@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from oboro.domain import Category, Date, Domain, Integer
-from oboro.engine import add_up, arrays, count_cells, duck, open_data
+from oboro.engine import add_up, arrays, contributions, count_cells, open_data
 from oboro.engine.codes import code_sql
-from oboro.engine.duck import DuckTable, condition_sql, counted_rows
+from oboro.engine.contributions import counted_rows
+from oboro.engine.duck import DuckTable, condition_sql
 from oboro.privacy import Unit
 from oboro.statistics.where import Condition, parse
 
@@ -57,7 +58,7 @@ def kept(table: pa.Table, unit: Unit, condition: Condition | None) -> tuple[int,
 def test_what_the_buckets_find_is_all_that_is_beyond_the_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, buckets: int, limit: int, condition: Condition | None
 ) -> None:
-    monkeypatch.setattr(duck, "_BUCKETS", buckets)
+    monkeypatch.setattr(contributions, "_BUCKETS", buckets)
     table, unit = named(people()), Unit.person("who", limit)
     expected = kept(table, unit, condition)
     assert add_up(open_data(table), [X], [(), (0,)], unit, condition=condition) == {0: [*expected]}
@@ -135,8 +136,8 @@ def test_a_count_that_wraps_around_would_be_seen(monkeypatch: pytest.MonkeyPatch
     for limit in (20, 254, 255, 256, 65_535):
         assert add_up(open_data(table), [X], [()], Unit.person("who", limit)) == {0: [limit]}
     # 512 rows, counted in one byte that wraps around, look like none
-    planted = np.zeros(duck._BUCKETS, np.uint8)
-    monkeypatch.setattr(duck, "stream_counts", lambda *_: planted)
+    planted = np.zeros(contributions._BUCKETS, np.uint8)
+    monkeypatch.setattr(contributions, "stream_counts", lambda *_: planted)
     assert add_up(open_data(named(table)), [X], [()], Unit.person("who", 20)) == {0: [70_000]}
 
 

@@ -53,7 +53,7 @@ def missing_values_dropped_before_the_count(original: Any, source: Any, unit: An
 
 
 @planted(
-    "oboro.engine.duck:dropped_rows",
+    "oboro.engine.contributions:dropped_rows",
     caught_by=f"{ENGINE}::test_a_person_counts_at_most_max_rows_times_whatever_the_order",
 )
 def contributions_not_bounded(
@@ -63,7 +63,7 @@ def contributions_not_bounded(
     return []
 
 
-@planted("oboro.engine.duck:dropped_rows", caught_by=f"{ENGINE}::test_kept_rows_are_spread_evenly")
+@planted("oboro.engine.contributions:dropped_rows", caught_by=f"{ENGINE}::test_kept_rows_are_spread_evenly")
 def contributions_bounded_by_value(
     original: Any, source: Any, fields: Any, unit: Any, condition: Any
 ) -> list[str]:
@@ -75,7 +75,10 @@ def contributions_bounded_by_value(
     ]
 
 
-@planted("oboro.engine.duck:dropped_rows", caught_by=f"{ENGINE}::test_one_persons_rows_do_not_move_anothers")
+@planted(
+    "oboro.engine.contributions:dropped_rows",
+    caught_by=f"{ENGINE}::test_one_persons_rows_do_not_move_anothers",
+)
 def contributions_bounded_together(
     original: Any, source: Any, fields: Any, unit: Any, condition: Any
 ) -> list[str]:

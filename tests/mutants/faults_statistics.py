@@ -251,7 +251,7 @@ def variables_of_the_program_let_through(original: Any, name: str, function: Any
 
 
 @planted(
-    "oboro.statistics.marginals:Frame.moves",
+    "oboro.statistics.subjects:Frame.moves",
     caught_by="tests/statistics/test_marginals.py::test_a_shared_table_moves_as_far_as_its_worst_neighbours[replace]",
 )
 def shared_table_moved_once(original: Any, self: Any, axes: Any, what: Any, value: Any, pure: bool) -> Any:

@@ -17,11 +17,12 @@ import oboro as ob
 from oboro.errors import GuaranteeError, ParameterError
 from oboro.noise import Bits
 from oboro.release.plan import plan_from
-from oboro.statistics.marginals import Margin, Shared, Strategy, targets
+from oboro.statistics.marginals import Margin, Shared, Strategy
 from oboro.statistics.means import _two_laplace
 from oboro.statistics.questions import BatchPlan, batch_of
 from oboro.statistics.reaches import _laplace_sum, reach_of_sum
 from oboro.statistics.session import Builds, Plans
+from oboro.statistics.subjects import targets
 
 REGIONS = ["north", "south", "west"]
 COLUMNS = [

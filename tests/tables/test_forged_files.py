@@ -226,7 +226,7 @@ def attacked(name: str, tries: int, seed: int, folder: Path) -> list[str]:
 @pytest.mark.parametrize("name", list(plans()))
 @pytest.mark.long("forged files")
 def test_forged_files_of_every_strategy_end_in_our_errors(name: str, tmp_path: Path) -> None:
-    assert not attacked(name, 60, 1, tmp_path)
+    assert not attacked(name, 24, 1, tmp_path)
 
 
 def test_a_filtered_file_whose_arrays_do_not_hang_together_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.engine.codes import count_sql, field_sql
-from oboro.engine.duck import all_rows, on_this_machine, owned_rows
+from oboro.engine.contributions import all_rows, owned_rows
+from oboro.engine.duck import on_this_machine
 from oboro.engine.protocol import Field, Source
 from oboro.privacy import Unit
 

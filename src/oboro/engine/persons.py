@@ -8,7 +8,8 @@ from itertools import count
 
 from oboro.domain import Column
 from oboro.engine.codes import code_sql, quoted
-from oboro.engine.duck import DuckTable, person_sql
+from oboro.engine.contributions import person_sql
+from oboro.engine.duck import DuckTable
 from oboro.errors import DataError
 from oboro.privacy import Unit
 

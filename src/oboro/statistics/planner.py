@@ -21,24 +21,10 @@ from oboro.arrays import Floats, Integers
 from oboro.errors import ParameterError
 from oboro.privacy import ZCDP, Pure
 from oboro.release import Plan
-from oboro.statistics.marginals import (
-    MOST_AXES,
-    MOST_MARGINS,
-    MOST_VALUES,
-    Axes,
-    Frame,
-    Margin,
-    Shared,
-    Strategy,
-    Subject,
-    What,
-    clusters,
-    subject_of,
-    subsets,
-    targets,
-)
+from oboro.statistics.marginals import MOST_AXES, MOST_MARGINS, MOST_VALUES, Margin, Shared, Strategy
 from oboro.statistics.means import MeanPlan
 from oboro.statistics.scope import MOST_GROUPS
+from oboro.statistics.subjects import Axes, Frame, Subject, What, clusters, subject_of, subsets, targets
 from oboro.statistics.sums import SumPlan
 from oboro.statistics.terms import Promise
 
