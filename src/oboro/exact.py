@@ -24,19 +24,31 @@ R = TypeVar("R")
 
 Number = int | float | str | Decimal | Fraction
 
-_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-_RATIO = re.compile(r"[+-]?\d+/\d+", re.ASCII)
+_DECIMAL = re.compile(r"([+-]?)(?=\.?\d)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
+_RATIO = re.compile(r"([+-]?\d+)/(\d+)", re.ASCII)
 _LONGEST = 4000  # characters; a parameter that needs more is a mistake or an attack
-_MOST_BITS = (10**_LONGEST).bit_length()
+_BEYOND = 1 << (10**_LONGEST).bit_length()
+_made = object.__new__
 
 
 def rational(name: str, value: object, example: object = "0.1") -> Fraction:
     """`value` as an exact rational; `name` is how an error calls it, `example` what could be handed over instead."""
-    if isinstance(value, (Fraction, int)) and not isinstance(value, bool):  # noqa: UP038: a union is slower
+    if type(value) is Fraction:  # nearly every one: what stands in it is read as it is
+        numerator, denominator = value._numerator, value._denominator  # type: ignore[attr-defined]
+    elif isinstance(value, (Fraction, int)) and not isinstance(value, bool):  # noqa: UP038: a union is slower
         numerator, denominator = value.as_integer_ratio()
-        if numerator.bit_length() > _MOST_BITS or denominator.bit_length() > _MOST_BITS:
-            raise _not_a_number(name, f"more than {_LONGEST} digits", example)
-        return _fraction(numerator, denominator)  # one of its own: the parts of a Fraction can be written to
+    else:
+        return _of_text(name, value, example)
+    if type(numerator) is not int or type(denominator) is not int:  # somebody wrote to it
+        raise _not_a_number(name, value, example)
+    if -_BEYOND < numerator < _BEYOND and denominator < _BEYOND:
+        made: Fraction = _made(Fraction)  # one of its own: the parts of a Fraction can be written to
+        made._numerator, made._denominator = numerator, denominator  # type: ignore[attr-defined]
+        return made
+    raise _not_a_number(name, f"more than {_LONGEST} digits", example)
+
+
+def _of_text(name: str, value: object, example: object) -> Fraction:
     if not isinstance(value, str):
         value = _as_text(name, value, example)
     text = value.strip().replace("_", "")
@@ -58,25 +70,29 @@ def _as_text(name: str, value: object, example: object) -> str:
 
 def _fraction(numerator: int, denominator: int) -> Fraction:
     """Of numbers that have no common divisor: it is not looked for again, which takes ten times as long."""
-    made: Fraction = object.__new__(Fraction)
+    made: Fraction = _made(Fraction)
     made._numerator, made._denominator = numerator, denominator  # type: ignore[attr-defined]
     return made
 
 
 @functools.lru_cache(maxsize=1024)
 def _read(text: str) -> tuple[int, int] | None:
-    if not (_DECIMAL.fullmatch(text) or _RATIO.fullmatch(text)):
+    if (decimal := _DECIMAL.fullmatch(text)) is not None:
+        sign, before, after, power = decimal.groups("")
+        up = int(power or 0) - len(after)
+        number, over = int(f"{sign}{before}{after}") * 10 ** max(up, 0), 10 ** max(-up, 0)
+    elif (ratio := _RATIO.fullmatch(text)) is not None:
+        number, over = int(ratio[1]), int(ratio[2])
+    else:
         return None
-    try:
-        return Fraction(text).as_integer_ratio()
-    except ZeroDivisionError:
-        return None
+    common = math.gcd(number, over)
+    return (number // common, over // common) if over else None
 
 
 def positive(name: str, value: object) -> Fraction:
     """An exact rational above 0."""
     number = rational(name, value)
-    if number.numerator <= 0:
+    if number._numerator <= 0:  # type: ignore[attr-defined]
         raise ParameterError(
             f"{name} must be positive",
             given=_handed(name, show(number), told),
@@ -89,7 +105,7 @@ def positive(name: str, value: object) -> Fraction:
 def not_negative(name: str, value: object) -> Fraction:
     """An exact rational that is 0 or more."""
     number = rational(name, value)
-    if number.numerator < 0:
+    if number._numerator < 0:  # type: ignore[attr-defined]
         raise ParameterError(
             f"{name} must not be negative",
             given=_handed(name, show(number), told),
@@ -114,6 +130,24 @@ def whole(name: str, value: object, *, least: int = 0, most: int | None = None) 
     return int(number)
 
 
+def sum_of(first: Fraction, second: Fraction) -> Fraction:
+    """The sum of two rationals, as `+` gives it; it takes a fifth of the time."""
+    numerator, denominator = _sum(first, second)
+    common = math.gcd(numerator, denominator)
+    return _fraction(numerator // common, denominator // common)
+
+
+def sum_fits(first: Fraction, second: Fraction, most: Fraction) -> bool:
+    """Whether two rationals add up to no more than a third."""
+    numerator, denominator = _sum(first, second)
+    return numerator * most._denominator <= most._numerator * denominator  # type: ignore[attr-defined,no-any-return]
+
+
+def _sum(first: Fraction, second: Fraction) -> tuple[int, int]:
+    a, b = first._denominator, second._denominator  # type: ignore[attr-defined]
+    return first._numerator * b + second._numerator * a, a * b  # type: ignore[attr-defined]
+
+
 def usable(name: str, number: Fraction, digits: tuple[int, int] = (-100, 100)) -> float:
     """As a float with which floats can calculate: 0, or of a size between these powers of ten.
 
@@ -132,6 +166,8 @@ def usable(name: str, number: Fraction, digits: tuple[int, int] = (-100, 100)) -
 
 def show(number: Fraction | int) -> str:
     """The shortest exact text of a rational: a decimal where it ends, else a ratio. `rational` reads it back."""
+    if type(number) is Fraction:
+        return _shown(number._numerator, number._denominator)  # type: ignore[attr-defined]
     return _shown(*number.as_integer_ratio())
 
 

@@ -166,12 +166,33 @@ def check_fields(value: object, where: str) -> None:
     """Refuses a dataclass with a field of another kind than its annotation says: constructors do not look."""
     for one in _form(type(value)):
         held = getattr(value, one.name)
-        if not _fits(one.hint, held):
+        by_kind = id(one.hint), type(held)
+        if by_kind in _sure:
+            continue
+        if _fits(one.hint, held):
+            if _of_classes(one.hint):
+                _sure.add(by_kind)
+        else:
             raise ParameterError(
                 f"{where} has a field of the wrong kind",
                 given=told(**{one.name: shown(held)}),
                 needed=str(one.hint) if get_args(one.hint) else one.hint.__name__,
             )
+
+
+_sure: set[tuple[int, type]] = (
+    set()
+)  # annotations of the classes of `_forms`, and the kinds that fit them whatever they hold
+
+
+def _of_classes(hint: Any) -> bool:
+    """Whether an annotation is of classes alone, so that the class of a value decides."""
+    origin, args = _taken_apart(hint)
+    if origin is Annotated:
+        return _of_classes(args[0])
+    if origin in (Union, types.UnionType):
+        return all(map(_of_classes, args))
+    return origin is None and isinstance(hint, type)
 
 
 def _fits(hint: Any, value: object) -> bool:

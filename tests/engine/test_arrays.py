@@ -247,3 +247,36 @@ def test_both_ways_to_tally_are_one(most: int | None) -> None:
     true = np.bincount(numbers, minlength=51)
     assert plain.tolist() == compiled.tolist() == np.minimum(true, most or true.max()).tolist()
     assert most is None or plain.max() == min(most, true.max())
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64])
+@pytest.mark.parametrize("ends", [(0, 100), (-100, 27), (5, 5), (0, 127), (60, 1000), (-(2**31), 2**31 - 1)])
+def test_numbers_added_up_as_they_are_stored_are_the_sum_of_their_codes(
+    kind: Any, ends: tuple[int, int]
+) -> None:
+    """Also where lines of the type are full: every value at an end, and more rows than a block by a few."""
+    column, limits = Integer("x", *ends), np.iinfo(kind)
+    draw = np.random.default_rng(3)
+    sizes = (0, 1, arrays._LINE, arrays._WIDE + 7, 3 * arrays._WIDE - 1)
+    ways = 0
+    for size in sizes:
+        for values in (
+            draw.integers(limits.min, limits.max, size, kind, endpoint=True),
+            np.full(size, limits.max, kind),
+            np.full(size, limits.min, kind),
+        ):
+            clipped = np.clip(values.astype(object), *ends) if size else values
+            wanted = size, int(sum(clipped.tolist())) - column.low * size
+            piece = pa.array(values)
+            assert arrays._one_by_one(piece, column) == wanted
+            found = arrays._as_stored(piece, column)
+            assert found in (None, wanted)
+            ways += found is not None
+    within = limits.min <= ends[0] and ends[1] <= limits.max
+    assert ways == (3 * len(sizes) if within else 0)
+    holes = pa.array(
+        [None if i % 97 == 5 and i < 200 else i % 120 for i in range(arrays._WIDE + 9)],
+        pa.from_numpy_dtype(kind),
+    )
+    assert arrays._as_stored(holes, column) in (None, arrays._one_by_one(holes, column))
+    assert arrays._as_stored(pa.array([1.0]), column) is None

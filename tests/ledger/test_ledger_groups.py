@@ -16,6 +16,7 @@ from ledger_help import assert_sound, spend
 from oboro.errors import BudgetError, LedgerError
 from oboro.ledger import Ledger
 from oboro.ledger.database import Database
+from oboro.ledger.file import Progress
 from oboro.payment import NOTHING_RECORDED, PERHAPS_RECORDED
 from oboro.privacy import Pure, Unit
 
@@ -120,10 +121,10 @@ def test_a_shared_transaction_that_fails_is_tried_by_each_alone(
 def test_after_a_doubt_everyone_is_told_of_it(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     check = Database._check_file
 
-    def moved(self: Database, outcome: str) -> None:
-        if PERHAPS_RECORDED in outcome:
-            raise LedgerError("the file was moved." + outcome)
-        check(self, outcome)
+    def moved(self: Database, progress: Progress) -> None:
+        if PERHAPS_RECORDED in progress.outcome:
+            raise LedgerError("the file was moved." + progress.outcome)
+        check(self, progress)
 
     monkeypatch.setattr(Database, "_check_file", moved)
     with waiting(ledger, lambda: spend(ledger, "1/7")) as futures:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -413,3 +414,49 @@ def test_several_figures_of_groups_are_one_row_a_group_in_a_file(tmp_path: Path)
     assert [round(value, 3) for value in means["mean of pay"].to_pylist()] == [5.5, 7.5]
     assert means.num_rows == 2
     assert {"mean of age low", "mean of age high", "mean of age count"} <= set(means.column_names)
+
+
+def test_a_question_that_is_asked_again_is_the_same_only_if_every_word_is(tmp_path: Path) -> None:
+    """What is equal to Python but not to us, another condition, another domain put in by force: each has its own plan."""
+    ledger = ob.Ledger.create(tmp_path / "a", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(20))
+    domain = ob.Domain([ob.Integer("age", 0, 120)])
+    session = ob.Session({"age": [30, 40, 50]}, domain=domain, ledger=ledger)
+    tenth = Fraction(0.1)  # the double itself, which equals 0.1, and is not one tenth
+    assert tenth == 0.1
+    for eps, paid in (
+        (0.1, Fraction(1, 10)),
+        (tenth, tenth),
+        (0.1, Fraction(1, 10)),
+        (1, 1),
+        ("1", 1),
+        (1.0, 1),
+    ):
+        assert session.mean("age", eps=eps).cost == ob.Pure(paid)
+    with pytest.raises(ob.OboroError):
+        session.mean("age", eps=True)
+    old = session.where("age >= 40")
+    for _ in range(2):
+        assert session.mean("age", eps=1).plan.scope.where is None
+        assert old.mean("age", eps=1).plan.scope.where is not None
+        assert session.count(eps=1).plan != old.count(eps=1).plan
+    first, second = session.mean("age", eps=1), session.mean("age", eps=1)
+    assert first.plan == second.plan
+    assert first.plan is not second.plan
+    object.__setattr__(session, "domain", ob.Domain([ob.Integer("age", 0, 60)]))
+    assert session.mean("age", eps=1).plan.columns[0].high == 60
+    ledger.verify()
+
+
+def test_what_gets_hold_of_a_plan_cannot_change_the_next_answer(tmp_path: Path) -> None:
+    ledger = ob.Ledger.create(tmp_path / "a", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(20))
+    session = ob.Session({"age": [30, 40, 50]}, domain=ob.Domain([ob.Integer("age", 0, 120)]), ledger=ledger)
+    for _ in range(3):
+        release = session.mean("age", eps="0.5")
+        assert release.plan.terms[0].noise.scale == 240
+        assert release.certificate.record["plan"]["guarantee"] == {"kind": "pure", "eps": "0.5"}
+        release.plan.guarantee.eps._numerator = 1000  # by force
+        release.plan.terms[0].noise.scale._numerator = 1
+        release.certificate.record["plan"]["guarantee"]["eps"] = "1000"
+        release.certificate.record["noise"].clear()
+    assert ledger.spent == ob.Pure("1.5")
+    ledger.verify()

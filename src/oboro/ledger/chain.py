@@ -58,6 +58,8 @@ _NO_LIST = object()  # fits no form
 def misfit(value: object, form: Form, where: str = "") -> str | None:
     """The first part that is missing, unknown or not of its form, by its name; None if all is well."""
     if isinstance(form, dict):
+        if (quick := _quick.get(id(form))) is not None and quick(value):
+            return None
         return _in_table(value, form, where)
     if isinstance(form, list):
         each = value if type(value) is list else [_NO_LIST]
@@ -94,6 +96,40 @@ def _fits(value: object, form: Form) -> bool:
     except ValueError:
         return False
     return True
+
+
+_quick: dict[
+    int, Callable[[object], bool]
+] = {}  # of the forms of all bodies and facts, which are there for good
+
+
+def quick(form: dict[str, Form]) -> dict[str, Form]:
+    """The form itself, of which is told quickly from now on that a table fits it: what is wrong is for `misfit` to find."""
+    parts = [(name.removesuffix("?"), name[-1] == "?", one, _plain(one)) for name, one in form.items()]
+
+    def fits(value: object) -> bool:
+        if type(value) is not dict:
+            return False
+        left = len(value)
+        for name, optional, one, matches in parts:
+            if name not in value:
+                if optional:
+                    continue
+                return False
+            left -= 1
+            held = value[name]
+            if type(held) is one or (matches is not None and type(held) is str and matches(held)):
+                continue
+            if matches is not None or misfit(held, one) is not None:
+                return False
+        return left == 0 and {*map(type, value)} == {str}
+
+    _quick[id(form)] = fits
+    return form
+
+
+def _plain(form: Form) -> Callable[[str], object] | None:
+    return form.fullmatch if isinstance(form, re.Pattern) else None
 
 
 def writable(value: object, deepest: int = DEEPEST) -> bool:
@@ -251,6 +287,8 @@ BODIES: dict[str, dict[str, Form]] = {
     "decline": {**_LATER, **_DECIDED, "why": (str, nothing)},
     "upgrade": {**_LATER, "from": a_number, "schema": a_number, "software": str},
 }
+for _body in BODIES.values():
+    quick(_body)
 ENTRY: dict[str, Form] = {
     "position": a_number,
     "kind": re.compile("|".join(BODIES)),

@@ -26,15 +26,26 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
 from oboro.errors import LedgerError, OboroError, TamperError
 from oboro.files import BESIDE_SQLITE, reads
 from oboro.ledger.chain import Entry, Head
-from oboro.ledger.file import Identity, Place, Progress, identity, in_words, moved, refuse_network, stands
+from oboro.ledger.file import (
+    Identity,
+    Place,
+    Progress,
+    identity,
+    in_words,
+    moved,
+    refuse_network,
+    stands,
+    worded,
+)
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -146,15 +157,11 @@ class Database:
         self._tip: tuple[sqlite3.Connection, object, Entry, Any] | None = None  # with the schema
         _alive.add(self)
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> AbstractContextManager[Connection]:
         """A consistent view: nothing that others write meanwhile is seen."""
-        seen = self.seen  # by now: what others see meanwhile may not be in this view
-        with self._transaction(Progress(), write=False) as connection:
-            self._check_file("")
-            if connection.tip is None:
-                _refuse_older_copy(connection, seen)
-            yield connection
+        if self._engine is None:
+            return _OnFile(self, Progress(), write=False)
+        return self._on_server(self._engine, Progress(), write=False)
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """What `work` gives, when all that it wrote is recorded, durably.
@@ -231,19 +238,11 @@ class Database:
                 if job.awake is not None:
                     job.awake.set()
 
-    @contextmanager
-    def writing(self, progress: Progress | None = None) -> Iterator[Connection]:
+    def writing(self, progress: Progress | None = None) -> AbstractContextManager[Connection]:
         """A transaction that is recorded as a whole, durably, or not at all."""
-        progress = progress or Progress()
-        seen = self.seen
-        with self._transaction(progress, write=True) as connection:
-            progress.writing = True
-            self._check_file(progress.outcome)
-            if connection.tip is None:
-                self._check_journal(connection, progress)
-                _refuse_older_copy(connection, seen)
-            yield connection
-            progress.committing = True
+        if self._engine is None:
+            return _OnFile(self, progress or Progress(), write=True)
+        return self._on_server(self._engine, progress or Progress(), write=True)
 
     @contextmanager
     def raw(self) -> Iterator[sqlite3.Connection]:
@@ -283,18 +282,18 @@ class Database:
         if self._engine is not None:
             self._engine.dispose()
 
-    def _check_file(self, outcome: str) -> None:
+    def _check_file(self, progress: Progress) -> None:
         """That the file which is open still stands under its name, and has no other."""
-        path, shown = self.place.path, self.place.shown
-        if self._file is None or path is None:
-            return
-        known = self._file.identity
-        if known is None or not stands(path, known):
-            identity(path, shown, outcome)  # says what is wrong, where that can be said
-            raise moved(shown, outcome)
+        path, file = self.place.path, self._file
+        assert file is not None
+        assert path is not None
+        if file.identity is None or not stands(path, file.identity):
+            shown = self.place.shown
+            identity(path, shown, progress.outcome)  # says what is wrong, where that can be said
+            raise moved(shown, progress.outcome)
 
     def _check_journal(self, connection: Connection, progress: Progress) -> None:
-        if self.sqlite and connection.one("PRAGMA journal_mode") != "delete":
+        if connection.one("PRAGMA journal_mode") != "delete":
             raise LedgerError(
                 "the ledger still has the write-ahead log of oboro 0.1, which forgets by another name."
                 + progress.outcome,
@@ -304,35 +303,20 @@ class Database:
             )
 
     @contextmanager
-    def _transaction(self, progress: Progress, *, write: bool) -> Iterator[Connection]:
+    def _on_server(
+        self, engine: sqlalchemy.Engine, progress: Progress, *, write: bool
+    ) -> Iterator[Connection]:
         """All or nothing of what is done within."""
-        with self._in_turn(), in_words(self.place, progress, self._foreign):
-            if self._engine is not None:
-                with self._engine.connect() as server:
-                    if not write:
-                        server.execution_options(isolation_level="REPEATABLE READ")
-                    with server.begin():
-                        yield Connection(None, server)
-                return
-            assert self._file is not None
-            driver = self._file.opened()
-            driver.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-            version = driver.execute("PRAGMA data_version").fetchone()
-            tip, self._tip = self._tip, None
-            known = tip[2:] if tip is not None and tip[0] is driver and tip[1] == version else ()
-            connection = Connection(driver, None, *known)
-            try:
+        seen = self.seen  # by now: what others see meanwhile may not be in this view
+        with in_words(self.place, progress, self._foreign), engine.connect() as server:
+            if not write:
+                server.execution_options(isolation_level="REPEATABLE READ")
+            with server.begin():
+                progress.writing = write
+                connection = Connection(None, server)
+                _refuse_older_copy(connection, seen)
                 yield connection
-                connection.end()
-                driver.execute("COMMIT")
-            except BaseException:
-                connection.end()
-                self._file.undo()
-                raise
-            if write:
-                self._check_file(progress.outcome)  # a file that was taken away keeps nothing
-            if connection.tip is not None:
-                self._tip = driver, version, connection.tip, connection.schema
+                progress.committing = write
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
@@ -363,6 +347,86 @@ class Database:
             self._jobs.clear()  # of threads that are not in the child
         else:
             self._turn.release()
+
+
+class _OnFile(AbstractContextManager[Connection]):
+    """A transaction on a SQLite file: all or nothing of what is done within."""
+
+    def __init__(self, database: Database, progress: Progress, *, write: bool) -> None:
+        self._database, self._progress, self._write = database, progress, write
+        self._turn: AbstractContextManager[None] | None = None
+        self._connection: Connection | None = None
+        self._version: object = None
+        self._began = False
+
+    def __enter__(self) -> Connection:
+        database, progress = self._database, self._progress
+        seen = database.seen  # by now: what others see meanwhile may not be in this view
+        assert database._file is not None
+        try:
+            if database._holder != threading.get_ident():
+                self._turn = database._in_turn()
+                self._turn.__enter__()
+            driver = database._file.opened()
+            self._began = not driver.in_transaction  # what somebody else began is not ours to undo
+            driver.execute("BEGIN IMMEDIATE" if self._write else "BEGIN")
+            self._version = driver.execute("PRAGMA data_version").fetchone()
+            tip, database._tip = database._tip, None
+            known = tip[2:] if tip is not None and tip[0] is driver and tip[1] == self._version else ()
+            self._connection = connection = Connection(driver, None, *known)
+            progress.writing = self._write
+            database._check_file(progress)
+            if connection.tip is None:
+                if self._write:
+                    database._check_journal(connection, progress)
+                _refuse_older_copy(connection, seen)
+            return connection
+        except BaseException as error:
+            self._end(error)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._end(error)
+            return
+        database, progress, connection = self._database, self._progress, self._connection
+        assert connection is not None
+        assert connection.sqlite is not None
+        try:
+            progress.committing = self._write
+            connection.end()
+            connection.sqlite.execute("COMMIT")
+        except BaseException as failed:
+            self._end(failed)
+            raise
+        try:
+            if self._write:
+                database._check_file(progress)  # a file that was taken away keeps nothing
+            if connection.tip is not None:
+                database._tip = connection.sqlite, self._version, connection.tip, connection.schema
+        finally:
+            self._leave()
+
+    def _end(self, error: BaseException) -> None:
+        """Undoes it all, lets the next one have its turn, and says in our words what went wrong, where SQLite says it."""
+        database = self._database
+        assert database._file is not None
+        try:
+            if self._connection is not None:
+                self._connection.end()
+            if self._began:
+                database._file.undo()
+        finally:
+            self._leave()
+        if isinstance(error, UnicodeDecodeError | sqlite3.Error):
+            raise worded(database.place, self._progress, error) from None
+
+    def _leave(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.__exit__(None, None, None)
 
 
 class _Job(Generic[T]):

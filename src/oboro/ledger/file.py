@@ -382,16 +382,21 @@ class Progress:
 @contextmanager
 def in_words(place: Place, progress: Progress, foreign: tuple[type[Exception], ...]) -> Iterator[None]:
     """Turns database errors into LedgerError. The cause is not chained: it would show statements and URLs."""
+    said: tuple[type[Exception], ...] = (UnicodeDecodeError, *foreign)
     try:
         yield
-    except UnicodeDecodeError:  # SQLite quotes the damaged part of a schema in its message
-        raise _damaged(place, "it holds what is no text") from None
-    except foreign as error:
-        raw = getattr(error, "orig", None) or error  # what SQLAlchemy says of another's error
-        if isinstance(raw, sqlite3.Error):
-            raise _sqlite(place, raw, progress) from None
-        lost = bool(getattr(error, "connection_invalidated", False))
-        raise _postgres(place, raw, progress, lost=lost) from None
+    except said as error:
+        raise worded(place, progress, error) from None
+
+
+def worded(place: Place, progress: Progress, error: Exception) -> LedgerError:
+    """What a database said, in words that help."""
+    if isinstance(error, UnicodeDecodeError):  # SQLite quotes the damaged part of a schema in its message
+        return _damaged(place, "it holds what is no text")
+    raw = getattr(error, "orig", None) or error  # what SQLAlchemy says of another's error
+    if isinstance(raw, sqlite3.Error):
+        return _sqlite(place, raw, progress)
+    return _postgres(place, raw, progress, lost=bool(getattr(error, "connection_invalidated", False)))
 
 
 def _sqlite(place: Place, error: sqlite3.Error, progress: Progress) -> LedgerError:

@@ -39,6 +39,8 @@ UNUSED: tuple[str, ...] = get_args(Unused)
 
 def amounts(guarantee: Guarantee) -> tuple[Fraction, ...]:
     """The coordinates that are added up."""
+    if type(guarantee) is Pure:
+        return (guarantee.eps,)
     plain = guarantee.unconditional
     if isinstance(plain, Approx):
         return plain.eps, plain.delta
@@ -50,6 +52,8 @@ def amounts(guarantee: Guarantee) -> tuple[Fraction, ...]:
 
 def like(budget: Guarantee, values: tuple[Fraction, ...]) -> Guarantee:
     """A guarantee of the kind of `budget`, resting on the same assumptions."""
+    if type(budget) is Pure:
+        return Pure(*values)
     plain = budget.unconditional
     made: Guarantee
     if isinstance(plain, Approx):

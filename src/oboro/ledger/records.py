@@ -15,7 +15,7 @@ from oboro.errors import LedgerError, TamperError
 from oboro.ledger import schema
 from oboro.ledger.chain import Entry, Head, fault, odd, seal, sha256
 from oboro.ledger.database import Connection, Database
-from oboro.privacy import Guarantee
+from oboro.privacy import Guarantee, Unit
 
 PART = 8 << 20  # bytes
 
@@ -52,6 +52,16 @@ class Reservation:
     name: str | None
     cost: Guarantee
     plan_hash: str
+
+
+class Due(NamedTuple):
+    """What is to be paid for, and what it costs here: the record of a plan, its hash, and the unit and guarantee that it states."""
+
+    plan: dict[str, Any]
+    plan_hash: str
+    unit: Unit
+    guarantee: Guarantee
+    cost: Guarantee
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from oboro.errors import GuaranteeError, InputError, ParameterError, TamperError, setting
+from oboro.exact import sum_fits, sum_of
 from oboro.ledger import accounts
 from oboro.ledger.chain import NO_HASH, Entry, Head, fault, plan_hash, signer_of
 from oboro.ledger.keys import PublicKey
@@ -49,6 +50,7 @@ _CURRENCIES = {  # what a ledger keeps, and what can be paid from it
     "renyi": ("eps of one Rényi order", "eps alone, rho, or eps of that order or a higher one"),
 }
 LONGEST = 6000  # bits of a numerator or denominator: what can still be written down and read back
+_BEYOND = 1 << LONGEST
 
 
 def price(unit: Unit, guarantee: Guarantee, ledger_unit: Unit, budget: Guarantee) -> Guarantee:
@@ -59,6 +61,9 @@ def price(unit: Unit, guarantee: Guarantee, ledger_unit: Unit, budget: Guarantee
         )
     if not isinstance(unit, Unit):
         raise ParameterError("unit is not a unit", given=repr(unit)[:80], fix=setting(unit=Unit.row()))
+    if type(guarantee) is Pure and type(budget) is Pure and guarantee.eps and unit == ledger_unit:
+        _writable(guarantee)
+        return guarantee  # about the same unit, in the same currency: as `translate` and `convert` give it
     unknown = sorted(set(guarantee.assumptions) - set(budget.assumptions))
     if unknown:
         raise GuaranteeError(
@@ -141,13 +146,14 @@ def within(budget: Guarantee, spent: Guarantee) -> bool:
 
 def affords(budget: Guarantee, spent: Guarantee, cost: Guarantee) -> bool:
     """Whether `cost`, in the currency of the budget, can be paid."""
-    sums = zip(amounts(budget), amounts(spent), amounts(cost), strict=True)
-    return all(s + c <= b for b, s, c in sums)
+    sums = zip(amounts(spent), amounts(cost), amounts(budget), strict=True)
+    return all(sum_fits(s, c, b) for s, c, b in sums)
 
 
 def added(budget: Guarantee, spent: Guarantee, cost: Guarantee) -> Guarantee:
     """The new total after a cost that the budget affords."""
-    total = like(budget, tuple(s + c for s, c in zip(amounts(spent), amounts(cost), strict=True)))
+    both = zip(amounts(spent), amounts(cost), strict=True)
+    total = like(budget, tuple(sum_of(s, c) for s, c in both))
     _writable(total)
     return total
 
@@ -155,6 +161,8 @@ def added(budget: Guarantee, spent: Guarantee, cost: Guarantee) -> Guarantee:
 def _writable(guarantee: Guarantee) -> None:
     """Sums of many unlike fractions grow without end; one that could not be read back must not be written."""
     plain = guarantee.unconditional
+    if type(plain) is Pure and plain.eps.numerator < _BEYOND > plain.eps.denominator:
+        return
     numbers = (*amounts(plain), plain.order) if isinstance(plain, Renyi) else amounts(plain)
     if any(max(n.numerator.bit_length(), n.denominator.bit_length()) > LONGEST for n in numbers):
         raise GuaranteeError(

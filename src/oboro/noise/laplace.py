@@ -195,7 +195,7 @@ class _Tables:
         guide.setflags(write=False)
         return guide
 
-    @property
+    @cached_property
     def zero(self) -> float:
         return -math.expm1(-as_float(1 / self.scale))
 

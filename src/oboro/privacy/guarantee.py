@@ -129,6 +129,9 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, object]:
         """Plain text values, exact; `guarantee_from` reads them back."""
+        plain, name = _PLAIN.get(self.kind, (None, ""))
+        if type(self) is plain:  # as nearly every one
+            return {"kind": self.kind, name: show(getattr(self, name))}
         return write_fields(self)
 
     @property

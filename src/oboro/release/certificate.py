@@ -30,6 +30,7 @@ from oboro.ledger.chain import (
     laid_out,
     misfit,
     nothing,
+    quick,
     read_laid_out,
     worded,
 )
@@ -64,6 +65,7 @@ _FACTS: dict[str, Form] = {  # what `run` writes down of a release; other entrie
     "software": str,
     "bits": str,
 }
+quick(_FACTS)
 _PARTS: dict[str, Form] = {  # what a reader may rely on, whoever signed it
     "format": str,
     "released": str,

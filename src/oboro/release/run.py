@@ -27,9 +27,10 @@ from oboro.errors import BudgetError, InputError, LedgerError, ParameterError, s
 from oboro.exact import whole
 from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger
-from oboro.ledger.chain import canonical
+from oboro.ledger.chain import canonical, sha256, written
 from oboro.ledger.periods import least, nothing
-from oboro.ledger.records import Reservation
+from oboro.ledger.records import Due, Reservation
+from oboro.ledger.replay import states_otherwise
 from oboro.noise.bits import Bits, system_bits
 from oboro.payment import paid, paying
 from oboro.privacy import Guarantee, guarantee_from
@@ -79,10 +80,11 @@ def _quoted(made: Plan, ledger: Ledger, account: str | None = None) -> Quote:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class Made:
     """A plan made from its record, with its words, forecast and record: as texts, so that what is handed out is nobody else's.
 
-    `own` is the plan for whoever gets the release: where this one is kept, another that is made when it is asked for.
+    `own` is the plan for whoever gets the release: where this one is kept, another that is made when it is asked for. Who keeps one
+    for a question that is asked again hands it to `run_again`, and to nobody else.
     """
 
     plan: Plan
@@ -90,11 +92,16 @@ class _Made:
     words: str
     forecast: Forecast
     kept: bool
+    plan_hash: (
+        str | None
+    )  # unless the record states another unit or guarantee: the ledger says what is wrong then
 
     @classmethod
-    def of(cls, plan: Plan, *, kept: bool) -> _Made:
-        text, words = canonical(plan.to_dict()), canonical(plan.describe(), "the words of the plan")
-        return cls(plan, text, words, plan.forecast(), kept)
+    def of(cls, plan: Plan, *, kept: bool) -> Made:
+        text, record = written(plan.to_dict())
+        words = canonical(plan.describe(), "the words of the plan")
+        otherwise = states_otherwise(record, plan.unit, plan.guarantee)
+        return cls(plan, text, words, plan.forecast(), kept, None if otherwise else sha256(text.encode()))
 
     @property
     def record(self) -> Record:
@@ -116,16 +123,16 @@ def _table(text: str) -> Record:
 
 _MOST = 64  # plans that are kept
 _LONGEST = 1 << 14  # signs of the record of one
-_lately: OrderedDict[str, _Made] = OrderedDict()  # by the text of the record that they were made from
+_lately: OrderedDict[str, Made] = OrderedDict()  # by the text of the record that they were made from
 
 
-def _made(plan: Plan) -> _Made:
+def made(plan: Plan) -> Made:
     """What `made_again` makes: of a record that is kept, what was made of it before."""
     # what a class says of itself holds for its own methods, and not for those of a class made from it
     if not vars(type(plan)).get("light", False) or functions_of(plan):
-        return _Made.of(made_again(plan), kept=False)
+        return Made.of(made_again(plan), kept=False)
     text = canonical(record_of(plan))
-    known = _lately.pop(text, None) or _Made.of(made_again(plan), kept=len(text) <= _LONGEST)
+    known = _lately.pop(text, None) or Made.of(made_again(plan), kept=len(text) <= _LONGEST)
     if known.kept:
         _lately[text] = known
         while len(_lately) > _MOST:
@@ -182,12 +189,42 @@ def run(
     >>> again.to_arrow() == release.to_arrow(), ledger.remaining
     (True, Pure('0.9'))
     """
-    known = _made(plan)
+    return run_again(
+        made(plan),
+        data,
+        ledger,
+        name,
+        account=account,
+        edition=edition,
+        approval=approval,
+        bits=bits,
+        tell=tell,
+    )
+
+
+def run_again(
+    known: Made,
+    data: object,
+    ledger: Ledger,
+    name: str | None = None,
+    *,
+    account: str | None = None,
+    edition: str | None = None,
+    approval: int | None = None,
+    bits: Bits | None = None,
+    tell: Callable[[Forecast], None] | None = None,
+) -> Release:
+    """`run` of a plan that was made from its record before, and that nobody else has held since."""
     made = known.plan
     if name is not None and (found := given_again(made, ledger, name, known.own)) is not None:
         check_whole(found.to_arrow(), data)
         return found
-    quoted = known.quoted(price(made, ledger, account))
+    cost = ledger.price(made.unit, made.guarantee)
+    if account is not None or not ledger._lately_covered(
+        cost
+    ):  # a ledger that was not read yet, or has little left
+        cost = price(made, ledger, account)
+    quoted = known.quoted(cost)
     if tell is not None:
         tell(replace(quoted.forecast) if known.kept else quoted.forecast)
     with _in_turn(data):
@@ -195,7 +232,15 @@ def run(
     with _in_turn(data):
         prepared = made.prepare(data)
     source = bits or system_bits()
-    reservation = reserve(quoted, ledger, name, account=account, edition=edition, approval=approval)
+    reservation = reserve(
+        quoted,
+        ledger,
+        name,
+        account=account,
+        edition=edition,
+        approval=approval,
+        plan_hash=known.plan_hash,
+    )
     with paid(ledger.where, reservation.position):
         table = made.publish(made.measure(prepared, source))
     if known.kept:  # the cost may be the very guarantee of the plan
@@ -250,9 +295,18 @@ def reserve(
     edition: str | None = None,
     approval: int | None = None,
     ticks: int | None = None,
+    plan_hash: str | None = None,
 ) -> Reservation:
-    """Pays for what was quoted. From here on nothing is refunded, and noise may be drawn: of a series under its ticks alone."""
+    """Pays for what was quoted. From here on nothing is refunded, and noise may be drawn: of a series under its ticks alone.
+
+    `plan_hash`: that of the record, where `Made` has worked it out, with what else the ledger would look for in a record.
+    """
     with paying(ledger.where) as payment:
+        if plan_hash is not None and ticks is None:
+            due = Due(quoted.record, plan_hash, quoted.plan.unit, quoted.plan.guarantee, quoted.cost)
+            reservation = ledger._pay(due, name, account=account, edition=edition, approval=approval)
+            payment.entry = reservation.position
+            return reservation
         reservation = ledger.reserve(
             plan=quoted.record,
             unit=quoted.plan.unit,

@@ -327,11 +327,19 @@ class MeanPlan(Moments):
     def figures(self) -> tuple[str, ...]:
         return tuple(f"mean of {column.name}" for column in self.columns) if len(self.columns) > 1 else ()
 
+    @cached_property
+    def lines(self) -> list[tuple[float, float, float, float]]:
+        """What one whole number is worth in each column, where its 0 lies, and its ends."""
+        frame = self.frame
+        return [
+            (frame.unit(i), frame.centre(i), frame.low(i), frame.high(i)) for i in range(len(self.columns))
+        ]
+
     def publish(self, measured: Integers) -> Table:
         """Columns of groups, then the mean, the noisy sum and the noisy count that it comes from."""
         import pyarrow as pa
 
-        noisy, frame = values(self.terms, measured), self.frame
+        noisy = values(self.terms, measured)
         if self.form == "two-sided":
             span = max(1, self.columns[0].size - 1)
             moved, count = noisy[:, :1] - noisy[:, 1:], noisy.sum(axis=1) / span
@@ -342,16 +350,17 @@ class MeanPlan(Moments):
         count = np.minimum(count, self.most_rows)
         parts = []
         for i, column in enumerate(self.columns):
-            above = moved[:, i] * frame.unit(i)
-            mean = frame.centre(i) + above / np.maximum(count, 1)
+            unit, centre, low, high = self.lines[i]
+            above = moved[:, i] * unit
+            mean = centre + above / np.maximum(count, 1)
             named = {"column": [column.name] * len(noisy)} if len(self.columns) > 1 else {}
             parts.append(
                 table_of(
                     {
                         **self.scope.labels(),
                         **named,
-                        "value": np.clip(mean, frame.low(i), frame.high(i)),
-                        "sum": above + frame.centre(i) * count,
+                        "value": np.clip(mean, low, high),
+                        "sum": above + centre * count,
                         "count": count,
                     }
                 )

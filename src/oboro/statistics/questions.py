@@ -427,7 +427,8 @@ class Questions(Generic[Result]):
 
     weighted: ClassVar[bool] = False  # whether questions share one price
 
-    def _answer(self, build: Build, asked: Asked) -> Result:
+    def _answer(self, build: Build, asked: Asked, question: tuple[object, ...] = ()) -> Result:
+        """What `build` makes, for a price. `question`: what was asked, in the caller's own words, where it may be asked again."""
         raise NotImplementedError  # pragma: no cover
 
     def _known(self, asked: Asked, question: str) -> None:
@@ -473,7 +474,7 @@ class Questions(Generic[Result]):
         if self.groups:
             return self._histogram(self.groups, asked, "count")
         scope = self._scope(asked, "count")
-        return self._answer(lambda promise: count_plan(scope, promise), asked)
+        return self._answer(lambda promise: count_plan(scope, promise), asked, ("count",))
 
     def _picked(self, condition: Condition) -> Self:
         """`where`, for a condition that was read already."""
@@ -500,7 +501,7 @@ class Questions(Generic[Result]):
         """The sum of a column, or of several at once; with groups, of each. With a ball about 0, rows outside it move to its
         edge first."""
         scope, of = self._scope(asked, "sum"), self._columns(column)
-        return self._answer(lambda promise: sums_plan(of, scope, promise, ball), asked)
+        return self._answer(lambda promise: sums_plan(of, scope, promise, ball), asked, ("sum", column, ball))
 
     def mean(
         self,
@@ -516,7 +517,8 @@ class Questions(Generic[Result]):
         it has less error.
         """
         scope, of = self._scope(asked, "mean"), self._columns(columns)
-        return self._answer(lambda promise: mean_plan(of, scope, promise, ball, origin), asked)
+        question = "mean", columns, ball, origin
+        return self._answer(lambda promise: mean_plan(of, scope, promise, ball, origin), asked, question)
 
     def variance(self, column: str, **asked: Unpack[Asked]) -> Result:
         """The variance of a column, divided by n."""
@@ -545,7 +547,9 @@ class Questions(Generic[Result]):
         """The values at one or more quantiles between 0 and 1."""
         scope, of = self._scope(asked, "quantile"), self.domain[column]
         return self._answer(
-            lambda promise: quantile_plan(of, quantiles, scope, as_pure(promise), method=method), asked
+            lambda promise: quantile_plan(of, quantiles, scope, as_pure(promise), method=method),
+            asked,
+            ("quantile", column, quantiles, method),
         )
 
     def median(self, column: str, **asked: Unpack[Asked]) -> Result:
@@ -566,12 +570,18 @@ class Questions(Generic[Result]):
         groups = [group_of(self.domain, name) for name in ([by] if isinstance(by, str) else by)]
         names = [columns] if isinstance(columns, str) else list(columns)
         bins = (*self.groups, *groups, *bins_of(self.domain, names, edges))
-        return self._histogram(bins, asked, "histogram")
+        return self._histogram(
+            bins, asked, "histogram", columns, edges, *([by] if isinstance(by, str) else by)
+        )
 
-    def _histogram(self, bins: tuple[Bins, ...], asked: Asked, question: str) -> Result:
+    def _histogram(self, bins: tuple[Bins, ...], asked: Asked, question: str, *said: object) -> Result:
         self._known(asked, question)
         unit, condition, expected = self.unit, self.condition, asked.get("expected_n")
-        return self._answer(lambda promise: HistogramPlan(bins, unit, promise, condition, expected), asked)
+
+        def build(promise: Promise) -> Plan:
+            return HistogramPlan(bins, unit, promise, condition, expected)
+
+        return self._answer(build, asked, (question, *said))
 
     @takes(columns=names_of)
     def _columns(self, columns: str | Sequence[str]) -> list[Column]:
