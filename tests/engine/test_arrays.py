@@ -280,3 +280,36 @@ def test_numbers_added_up_as_they_are_stored_are_the_sum_of_their_codes(
     )
     assert arrays._as_stored(holes, column) in (None, arrays._one_by_one(holes, column))
     assert arrays._as_stored(pa.array([1.0]), column) is None
+
+
+@pytest.mark.parametrize(
+    "ends", [(0, 100), (-100, 27), (5, 5), (0, 2**30), (-(2**31), 2**31 - 1), (0, 2**40)]
+)
+def test_doubles_added_up_as_they_are_stored_are_the_sum_of_their_codes(ends: tuple[int, int]) -> None:
+    """Halves, what is no number, what is far outside, and every value at an end; nulls in some blocks alone."""
+    column, draw = Integer("x", *ends), np.random.default_rng(4)
+    odd = np.asarray(
+        [np.nan, np.inf, -np.inf, 0.5, 1.5, -0.5, 1e300, -1e300, -0.0, 5e-324, ends[1] + 0.5, ends[0] - 0.5]
+    )
+    for size in (0, 1, arrays._WIDE, 2 * arrays._WIDE + 3):
+        for values in (
+            draw.normal(0, 200, size),
+            np.full(size, float(ends[1])),
+            np.full(size, float(ends[0])),
+        ):
+            assert _both(pa.array(values), column)
+    values = np.round(draw.normal(0, 200, 3 * arrays._WIDE) * 2) / 2
+    values[arrays._WIDE : arrays._WIDE + odd.size] = odd
+    assert _both(pa.array(values), column)
+    holes = np.zeros(values.size, bool)
+    holes[2 * arrays._WIDE + 5] = True
+    assert _both(pa.array(values, mask=holes), column)
+    assert _both(pa.array(values, mask=holes)[7:], column)
+    assert arrays._as_doubles(pa.array([1]), column) is None
+    assert arrays._as_doubles(pa.array([1.0]), Integer("x", 0, 10, step=5)) is None
+    assert arrays._as_doubles(pa.array([1.0]), Real("x", 0, 10, step=1)) is None
+
+
+def _both(piece: Any, column: Integer) -> bool:
+    found = arrays._as_doubles(piece, column)
+    return found in ([arrays._one_by_one(piece, column)] if column.size < 2**36 else [None])
