@@ -20,6 +20,7 @@ from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
 from oboro.release import plan_from
 from oboro.tables.cells import Cells
+from oboro.tables.tree import strategy as trees
 from oboro.tables.tree import trial
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.sized import Sized, Way
@@ -301,3 +302,23 @@ def test_workers_are_refused_with_what_has_them(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r'fix +strategy="tree"'):
         tables.release({"row": [1], "col": [1], "n": [1]}, made(), ledger=ledger, workers=2)
     assert ledger.spent == Pure(0)
+
+
+def test_a_file_that_is_asked_again_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = ob.Domain([ob.Grid("row", "col", shape=(16, 16))])
+    plan = ob.tables.plan(
+        domain, unit=ob.Unit.cells(), eps=1, count="n", strategy="sized", workload=ob.tables.cells()
+    )
+    places = np.arange(256)
+    data = {"row": places // 16, "col": places % 16, "n": np.full(256, 10**6)}
+    table = plan.publish(plan.measure(plan.prepare(data), system_bits()))
+    solved, original = [], trees.estimates
+
+    def counted(*given: Any) -> Any:
+        solved.append(1)
+        return original(*given)
+
+    monkeypatch.setattr(trees, "estimates", counted)
+    answers = [plan.ask(table, {"row": (0, 3)}) for _ in range(3)]
+    assert answers[0] == answers[1] == answers[2]
+    assert len(solved) == 1

@@ -192,14 +192,10 @@ class Sized(Strategy):
     # What the published file says: the way that was gone, and what that way carries.
 
     def _gone(self, noisy: tuple[Integers, ...]) -> tuple[Strategy, tuple[Integers, ...]]:
-        """The way, and what it counted. The last of these is kept, so that the way knows it again."""
+        """The way, and what it counted."""
         if not noisy or noisy[0].size != 1:
             raise unreadable()
-        kept = next(iter(_last), None)  # once: another thread may be reading another file
-        if kept is None or kept[0] is not noisy:
-            kept = (noisy, noisy[1:])
-            _last[:] = [kept]
-        return self.of(int(noisy[0].reshape(-1)[0])), kept[1]
+        return self.of(int(noisy[0].reshape(-1)[0])), noisy[1:]
 
     def _of(self, published: Measured) -> tuple[Strategy, Measured]:
         way, noisy = self._gone(published.noisy)
@@ -290,6 +286,3 @@ class Sized(Strategy):
             "sensitivity": str(counts_move(self.unit)),
             **asked,
         }
-
-
-_last: list[tuple[tuple[Integers, ...], tuple[Integers, ...]]] = []
