@@ -53,10 +53,12 @@ POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {  # what stands in each colum
         pa.decimal128(38, 10),
         [Decimal(t) for t in ("-9e27", "0.1234567891", "9007199254740993.5", "12.0000000000")],
     ),
+    "tenth": (pa.decimal128(38, 10), [Decimal("1E-10"), Decimal("0E-10")]),
     "huge": (
         pa.decimal128(38, 0),
         [Decimal(t) for t in (10**38 - 1, 1 - 10**38, 2**126, -(2**126), 2**63, -(2**61), 2**53 + 1, 7, 0)],
     ),
+    "part": (pa.decimal128(5, 5), [Decimal(t) for t in ("0.00000", "-0.50000", "0.12345")]),
     "flag": (pa.bool_(), [True, False]),
     "number": (pa.string(), [*NUMBERS, *DAYS]),
     "day": (pa.string(), [*DAYS, "2026-02-01", "2026-03-31 23:59:59"]),
@@ -135,15 +137,24 @@ COLUMNS: tuple[Column, ...] = (
     Date("zoned", "2026-01-01", "2026-06-30"),
     Category("label", ["F", "M", "it's", "\f", "あ", ""]),
     Category("y", ["0", "2", "4"]),
+    Category(
+        "double", ["-0.0", "0.0", "0.15", "7.0", "7", "inf", "nan"]
+    ),  # texts, of what is none: as it is written
+    Category("single", ["0.0", "-0.0", "2.5"]),
+    Category("money", ["0.15", "2.5", "2.50", "-3.50"]),
+    Category("long", ["0.1234567891", "12.0000000000", "12"]),
+    Category("tenth", ["0.0000000001", "1E-10", "0.0000000000", "0E-10"]),
+    Category("part", ["0.00000", "-0.50000", ".12345"]),
+    Category("flag", ["true", "False"]),
 )
-PERSONS = ("who", "named", "nearly", "exact")
+PERSONS = ("who", "named", "nearly", "exact", "parted")
 UNITS = (Unit.row(), *(Unit.person(name, most) for name in PERSONS for most in (1, 3, 200)))
 CONDITIONS = (
     "x >= 20",
     "not (y = 1 or x < 7) and label != 'M'",
     "(label is null or label = 'it''s') and y != 3",
 )
-DOMAIN = Domain([AGE, Category("y", [0, 1, 2, 3]), COLUMNS[-2]])
+DOMAIN = Domain([AGE, Category("y", [0, 1, 2, 3]), next(one for one in COLUMNS if one.name == "label")])
 WIDE = Integer("big", 0, 2**43)
 FIELDS = (Whole("row", 8), Whole("col", 8), DOMAIN["y"])
 MOST = 2**30
@@ -181,6 +192,13 @@ def nasty(rows: int, seed: int = 1) -> pa.Table:
     table["exact"] = pa.array(
         [None if gone else Decimal(w) for w, gone in zip(who.tolist(), missing, strict=True)],
         pa.decimal128(20, 0),
+    )
+    table["parted"] = pa.array(
+        [
+            None if gone else Decimal(w % 99_999).scaleb(-7)
+            for w, gone in zip(who.tolist(), missing, strict=True)
+        ],
+        pa.decimal128(7, 7),
     )
     return pa.table(table)
 
@@ -260,14 +278,8 @@ def expected(table: pa.Table, units: Sequence[Unit] = UNITS) -> Iterator[tuple[s
         def code(value: Any) -> int | None:
             key = (repr(value),)
             if key not in known:
-                spelt = (
-                    str(value)
-                    if isinstance(column, Category)
-                    and isinstance(column.values[0], str)
-                    and isinstance(value, int)
-                    else value
-                )
-                known[key] = column.code(spelt)
+                by_text = isinstance(column, Category) and isinstance(column.values[0], str)
+                known[key] = column.code(spelt(value) if by_text else value)
             return known[key]
 
         return [code(value) for value in held[column.name]]
@@ -302,7 +314,7 @@ def expected(table: pa.Table, units: Sequence[Unit] = UNITS) -> Iterator[tuple[s
                 owned[person][every[i]] += 1  # type: ignore[index]
         kept: list[tuple[int, ...]] = []
         for person, own in owned.items():
-            word = word_of(int(person) if isinstance(person, Decimal) else person)
+            word = word_of(known_by(person))
             order = sorted(
                 (order_of(word, row, copy), row, copy) for row, n in own.items() for copy in range(1, n + 1)
             )
@@ -349,11 +361,27 @@ def expected(table: pa.Table, units: Sequence[Unit] = UNITS) -> Iterator[tuple[s
                     groups[person].add(4 * a + y)
             count: Counter[int] = Counter()
             for person, some in groups.items():
-                word = word_of(int(person) if isinstance(person, Decimal) else person)
+                word = word_of(known_by(person))
                 count.update(sorted(some, key=lambda g, word=word: (order_of(word, [g], 1), g))[:2])  # type: ignore[misc]
             yield f"persons {unit}", dict(count)
             for most in (2, FIELDS[0].size):
                 yield f"ticks {unit} {most}", ticks(held[unit.column], cells[0], most)  # type: ignore[index]
+
+
+def spelt(value: Any) -> Any:
+    """How engines write what is no text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def known_by(person: Any) -> Any:
+    """A decimal without digits behind its point is a whole number, any other a text."""
+    if not isinstance(person, Decimal):
+        return person
+    return int(person) if person.as_tuple().exponent == 0 else spelt(person)
 
 
 def ticks(persons: Sequence[Any], cells: Sequence[int | None], most: int) -> dict[int, int]:
@@ -365,7 +393,7 @@ def ticks(persons: Sequence[Any], cells: Sequence[int | None], most: int) -> dic
             seen[person][cell // under].add(cell)
     count: Counter[int] = Counter()
     for person, own in seen.items():
-        word = word_of(int(person) if isinstance(person, Decimal) else person)
+        word = word_of(known_by(person))
         for tick in sorted(own)[:most]:
             count[min(own[tick], key=lambda cell, word=word: (order_of(word, [cell], 1), cell))] += 1  # type: ignore[misc]
     return dict(sorted(count.items()))

@@ -49,8 +49,15 @@ QUIET = {
     "spark.sql.session.timeZone": "Asia/Tokyo",  # a cluster's own settings must not show
     "spark.sql.parquet.datetimeRebaseModeInRead": "EXCEPTION",
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.ansi.enabled": "false",
 }
-FEW = (Unit.row(), Unit.person("who", 3), Unit.person("nearly", 1), Unit.person("exact", 200))
+FEW = (
+    Unit.row(),
+    Unit.person("who", 3),
+    Unit.person("nearly", 1),
+    Unit.person("exact", 200),
+    Unit.person("parted", 2),
+)
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +170,39 @@ def test_a_collation_makes_no_two_texts_one(session: Any, folder: Path) -> None:
             lambda s: sorted(np.concatenate(list(stream_codes(s, columns, Unit.row(), keep=True))).tolist()),
         ):
             assert ask(source) == ask(open_data(table)), collation
+
+
+def test_folders_of_a_column_are_texts(session: Any, folder: Path) -> None:
+    """Spark by itself would read 01 and 02 as numbers, unless one folder says otherwise: one person's value for all others'."""
+    code = ob.Category("code", ["01", "02"])
+    for name, some in (("numbers", ("01", "02")), ("and a text", ("01", "02", "x"))):
+        for one in some:
+            (folder / name / f"code={one}").mkdir(parents=True)
+            pq.write_table(pa.table({"x": [1, 2, 3]}), folder / name / f"code={one}" / "part.parquet")
+        source = ob.engine.spark(session).parquet(str(folder / name))
+        assert source.types["code"] == "string"
+        assert sorted_cells(count_cells(source, [code], Unit.row())) == {0: 3, 1: 3}
+
+
+def test_spark_is_silent_as_long_as_any_thread_asks() -> None:
+    logger = logging.getLogger("pyspark.sql.connect.logging")
+    before, both, first_done = logger.level, threading.Barrier(2), threading.Event()
+    seen = []
+
+    def first() -> None:
+        with cluster.in_words():
+            both.wait()
+        first_done.set()
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    with cluster.in_words():
+        both.wait()
+        first_done.wait()
+        seen.append(logger.isEnabledFor(logging.CRITICAL))
+    thread.join()
+    assert seen == [False]
+    assert logger.level == before
 
 
 def one_of_each_kind() -> dict[str, Any]:
@@ -406,6 +446,8 @@ def test_connect_gives_the_same_integers(folder: Path) -> None:
             with pytest.raises(DataError, match=r"not answer by TLS(?s:.)*without TLS: sc://127") as raised:
                 ob.engine.spark(f"{address}/;{told}")
             assert "secret" not in str(raised.value)
+        waits = ob.engine.spark(address).session.client.get_retry_policies()
+        assert [policy.max_retries for policy in waits] == [6]  # 50 ms, and four times as long each time
         first, failed, refused, released, second, *said = elsewhere(address, path)
     assert (first, failed, refused, second) == ("[]", "failed in words", "no tasks", "2000")
     assert released == "['x', 'count']"  # by processes of this machine, as the refusal says

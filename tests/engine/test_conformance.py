@@ -12,6 +12,7 @@ FEW = (
     Unit.person("named", 1),
     Unit.person("nearly", 3),
     Unit.person("exact", 200),
+    Unit.person("parted", 2),
 )
 
 

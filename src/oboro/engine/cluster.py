@@ -16,6 +16,7 @@ import math
 import os
 import re
 import socket
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,7 +44,10 @@ _REFUSED = re.compile(r"^(binary|array|map|struct|interval|variant|time\b|geo)|u
 _LIMB = 24  # bits of a part of a sum: 2^38 rows of it stay below 2^62
 _BLOCK = 2**16  # copies of an equal row that are numbered at a time
 _MOST_KEPT = 100_000  # the largest k of min_by
+_RETRIES = 6  # to reach a server that is gone: about a minute, where Spark's client by itself takes ten
 _SETTINGS = {  # what a cluster may have set otherwise, and a value could then show by
+    "spark.sql.ansi.enabled": "true",  # how a decimal is written hangs on it: 1E-10 or 0.0000000001
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # else one folder code=x makes texts of all other codes
     "spark.sql.session.timeZone": "UTC",  # not that of a machine
     "spark.sql.caseSensitive": "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
@@ -176,6 +180,10 @@ def _builder() -> Any:
 
 
 def _set(session: Any) -> Any:
+    if ".connect." in type(session).__module__:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     return session
@@ -184,15 +192,9 @@ def _set(session: Any) -> Any:
 @contextmanager
 def in_words(message: str = "the cluster could not answer", given: str | None = None) -> Iterator[None]:
     """Around whatever asks Spark. Its errors and what its client would log of them stay here."""
-    _made_known()
-    loggers = [
-        logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if _SPEAKS.search(name)
-    ]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
     try:
-        yield
+        with _in_silence():
+            yield
     except OboroError:
         raise
     except Exception:
@@ -202,9 +204,31 @@ def in_words(message: str = "the cluster could not answer", given: str | None = 
             needed="a cluster that answers, with room for the job, and data that can be read to its end",
             fix="look at the cluster's own pages: they show data, so they are for the steward alone",
         ) from None
+
+
+_silence = threading.Lock()
+_asking: list[None] = []  # one for each thread that asks now
+_silenced: dict[logging.Logger, int] = {}  # and the level that it had
+
+
+@contextmanager
+def _in_silence() -> Iterator[None]:
+    """What Spark's client would log is not logged as long as anybody asks: the last thread that is done lets it speak again."""
+    with _silence:
+        _made_known()
+        _asking.append(None)
+        for name in list(logging.root.manager.loggerDict):
+            if _SPEAKS.search(name) and (logger := logging.getLogger(name)) not in _silenced:
+                _silenced[logger] = logger.level
+                logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        with _silence:
+            _asking.pop()
+            while _silenced and not _asking:
+                logger, level = _silenced.popitem()
+                logger.setLevel(level)
 
 
 def _made_known() -> None:

@@ -167,7 +167,14 @@ def _digits(field: str, base: str) -> str:
 
 
 def _text(field: str, base: str) -> str:
+    if base == "DECIMAL":
+        return decimal_text(field)
     return field if base == "VARCHAR" else f"CAST({field} AS VARCHAR)"
+
+
+def decimal_text(field: str) -> str:
+    """A decimal as it is written everywhere else: DuckDB leaves out the 0 before the point where all digits stand behind it."""
+    return rf"regexp_replace(CAST({field} AS VARCHAR), '^(-?)[.]', '\10.')"
 
 
 def _category(column: Category, field: str, base: str) -> str:

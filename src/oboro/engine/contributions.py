@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from oboro.arrays import Codes
 from oboro.engine.arrays import beyond, frequent, stream_counts, taken, takes_rows
-from oboro.engine.codes import FLOATS, WHOLE, quoted
+from oboro.engine.codes import FLOATS, WHOLE, decimal_text, quoted
 from oboro.engine.protocol import FACTOR, MIXED, WORD
 from oboro.privacy import Unit
 
@@ -237,5 +237,6 @@ def word_sql(source: DuckTable, unit: Unit) -> str:
     elif kind in FLOATS:
         number = f"TRY_CAST(CASE WHEN abs(person) < {2.0**40!r} THEN floor(person * 4096) WHEN abs(person) < {2.0**62!r} THEN floor(person) ELSE 0 END AS BIGINT)"
     else:
-        return f"CAST('0x' || left(md5(CAST(person AS VARCHAR)), 8) AS BIGINT) & {WORD}"
+        text = decimal_text("person") if kind.startswith("DECIMAL") else "CAST(person AS VARCHAR)"
+        return f"CAST('0x' || left(md5({text}), 8) AS BIGINT) & {WORD}"
     return f"CAST(({number} % {WORD} + {WORD}) % {WORD} AS BIGINT)"

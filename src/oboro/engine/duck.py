@@ -85,6 +85,9 @@ class DuckTable(Ordered):
     )  # of a file: which have more rows than that
     headed: bool = field(default=False, repr=False, compare=False)  # by the first line of a text file
     met: set[str] = field(default_factory=set, repr=False, compare=False)  # asked for, and there
+    unsure: set[str] = field(
+        default_factory=set, repr=False, compare=False
+    )  # texts of a Parquet file of which it is not known whether all are UTF-8
 
     @property
     def engine(self) -> str:
@@ -105,6 +108,18 @@ class DuckTable(Ordered):
         if self.headed and not self.met and names:
             raise self.lacks(names[0], hidden=True)
         Source.need(self, *names)
+
+    def person(self, unit: Unit) -> str:
+        """DuckDB's reader of Parquet makes a ? of a byte that is not UTF-8: two persons would be one. So no such text says whose a row is."""
+        name = Ordered.person(self, unit)
+        if name in self.unsure:
+            found = self.connection.execute(
+                f"SELECT bool_or(contains({quoted(name)}, '?')) FROM {self.relation}"
+            )
+            if found.fetchall()[0][0]:
+                _read_bytes(self)
+            self.unsure.discard(name)
+        return name
 
     def count_units(self, unit: Unit) -> int:
         key = unit.column
@@ -402,6 +417,24 @@ def _bin_sql(code: str, runs: Runs) -> str:
     cases = " ".join(f"WHEN code < {following} THEN {place}" for (_, place), (following, _) in pairwise(runs))
     inside = f"CASE WHEN code IS NULL THEN NULL {cases} ELSE {runs[-1][1]} END"
     return f"(SELECT {inside} FROM (SELECT {code} AS code))"
+
+
+def _read_bytes(source: DuckTable) -> None:
+    """From now on the file is read by Arrow, slower, with texts as they stand, byte by byte; all else has the type that it had."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    assert source.parquet is not None
+    schema = ds.dataset(source.parquet, format="parquet").schema
+    flat = pa.schema([one for one in schema if not pa.types.is_nested(one.type)])
+    source.connection.register("as_bytes", ds.dataset(source.parquet, schema=flat, format="parquet"))
+    kinds = source.connection.execute("DESCRIBE given").fetchall()
+    chosen = ", ".join(
+        f"TRY_CAST({quoted(name) if name in flat.names else 'NULL'} AS {kind}) AS {quoted(name)}"
+        for name, kind, *_ in kinds
+    )
+    source.connection.execute(f"CREATE OR REPLACE VIEW given AS SELECT {chosen} FROM as_bytes")
+    source.unsure.clear()
 
 
 SMALL = 2**12  # up to so many cells DuckDB groups quickly

@@ -202,14 +202,19 @@ class Codes:
             return self._whole_label(column)
         if (
             kind in FLOATS
-        ):  # by its value: texts of doubles differ between engines. A label means one if it is how it is written
+        ):  # by its value, if a label is how it is written: texts of doubles differ between engines
             width = np.float32 if kind == "float" else np.float64
-            meant = {
-                code: float(width(str(value)))
-                for code, value in enumerate(column.values)
-                if _is_written(str(value), width)
+            number, labels = self.number(name), dict(enumerate(map(str, column.values)))
+            zeros = {
+                code: text for code, text in labels.items() if text in ("0.0", "-0.0")
+            }  # equal, but two texts
+            others = {
+                code: float(width(text))
+                for code, text in labels.items()
+                if code not in zeros and _is_written(text, width)
             }
-            return self._cases(self.number(name), meant)
+            zero = self._cases(number.cast("string"), zeros)
+            return self.functions.when(number == 0.0, zero).otherwise(self._cases(number, others))
         return self._cases(self.text(name), dict(enumerate(map(str, column.values))))
 
     def _whole_label(self, column: Category) -> Expression:

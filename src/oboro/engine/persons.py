@@ -75,7 +75,15 @@ def joined_records(
 def _selected(source: DuckTable, relation: str, types: dict[str, str]) -> DuckTable:
     """Other rows, of which nothing is known yet."""
     return replace(
-        source, relation=relation, types=types, table=None, parquet=None, counted={}, crowds={}, buckets={}
+        source,
+        relation=relation,
+        types=types,
+        table=None,
+        parquet=None,
+        counted={},
+        crowds={},
+        buckets={},
+        unsure=set(),
     )
 
 

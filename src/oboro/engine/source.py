@@ -178,18 +178,19 @@ def _opened(
     if zones is None:
         zones = zones_in(schema)
     given, left_out = without_maps(given)
-    if given is None and edition is not None:
-        connection = _connection(edition.path)
-        # text that is not UTF-8 is read as it stands; folders such as year=2026 are no columns
-        relation = (
-            f"read_parquet({_this_file(edition.path)}, utf8_validation = 'ignore', hive_partitioning = false)"
-        )
-    else:
-        connection, relation = _connection(), "given"
+    itself = edition if given is None else None
+    connection, relation = _connection(*([itself.path] if itself else [])), "given"
     try:
         if given is not None:
             connection.register("given", given)
+        elif itself is not None:
+            # a byte that is not UTF-8 is read as ?, but in whoever rows belong to (duck.py); folders such as year=2026 are no columns
+            connection.execute(
+                f"CREATE VIEW given AS FROM read_parquet({_this_file(itself.path)}, utf8_validation = 'replace', hive_partitioning = false)"
+            )
         types = _types(connection, relation)
+        if itself is not None:
+            parts["unsure"] = {name for name, kind in types.items() if kind == "VARCHAR"}
         strange = {name: zone for name, zone in zones.items() if not _is_zone(connection, zone)}
         safe = {name: within_reach(quoted(name), kind, zones.get(name)) for name, kind in types.items()}
         safe |= times or {}
