@@ -412,9 +412,16 @@ def render(text: str, source: str, sources: set[str]) -> str:
     drawn = parser.renderer.render(tokens, parser.options, {})
     scrolls = WORDS["ja" if source.endswith(".ja.md") else "en"]["scrolls"]
     drawn = drawn.replace("<pre>", f'<pre tabindex="0" role="region" aria-label="{scrolls}">')
+    drawn = re.sub(r"(<tr>\n)<td>(\d+)</td>", r'\1<td class="number">\2</td>', drawn)
+    drawn = re.sub(r"<code>[^<\n]*</code>", _unbroken, drawn)  # blocks have spans or several lines
     return drawn.replace('<table class="sheet">', '<div class="scroll"><table>').replace(
         "</table>", "</table></div>"
     )
+
+
+def _unbroken(code: re.Match[str]) -> str:
+    """Options stay whole at the end of a line: a browser would break after their hyphens."""
+    return re.sub(r"(?<=[ >])--?[a-z][a-z-]*", r'<span class="option">\g<0></span>', code[0])
 
 
 def _inline(tokens: list[Token]) -> Iterator[Token]:
