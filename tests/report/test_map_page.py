@@ -124,6 +124,19 @@ def test_the_page_holds_the_very_counts_of_the_table(page: Callable[..., Path], 
     assert found == {(0, int(r), int(c)): int(people[r, c]) for r, c in zip(row, col, strict=True)}
 
 
+def test_columns_are_called_by_their_labels(page: Callable[..., Path]) -> None:
+    labels = {"code": "メッシュ", "sex": "性別", "row": "緯度の番号"}
+    sexes = Category("sex", ["F", "M"])
+    mesh = Domain([Mesh("code", level="1km", region=[5339]), sexes], labels=labels)
+    text = page(pa.table({"code": [53394526], "sex": ["F"], "people": [7]}), mesh).read_text()
+    assert json.loads(read_text(text, "oboro-data"))["place"]["names"] == ["メッシュ"]
+    assert "<span>性別</span>" in text
+    grid = Domain([Grid("row", "col", shape=(4, 4))], labels=labels)
+    text = page(pa.table({"row": [1], "col": [2], "people": [7]}), grid).read_text()
+    assert json.loads(read_text(text, "oboro-data"))["place"]["names"] == ["緯度の番号", "col"]
+    assert "緯度の番号 0 is at the top" in text
+
+
 def test_layers_keep_their_own_counts(page: Callable[..., Path]) -> None:
     domain = Domain(
         [Category("sex", ["F", "M"]), Grid("y", "x", shape=(5, 7)), Integer("age", 0, 90, step=30)]

@@ -142,11 +142,10 @@ class Place:
         return row, col
 
     def to_dict(self) -> dict[str, object]:
-        """What the page needs to name a cell."""
+        """What the page needs to name a cell, beside what columns are called."""
         if isinstance(self.column, Grid):
             return {
                 "kind": "grid",
-                "names": list(self.keys),
                 "rows": self.whole.rows,
                 "cols": self.whole.cols,
             }
@@ -156,7 +155,7 @@ class Place:
             for name, size in _MESHES.items()
             if size >= unit
         }
-        return {"kind": "mesh", "names": [self.column.name], "unit": unit, "levels": names}
+        return {"kind": "mesh", "unit": unit, "levels": names}
 
 
 def is_place(column: Column) -> bool:

@@ -100,7 +100,7 @@ def write_hours(
         "window": [place.whole.row, place.whole.col, place.whole.rows, place.whole.cols],
         "north_up": place.north_up,
         "band": not beside,
-        "names": list(names),
+        "names": [plan.domain.label(name) for name in names],
         "what": plan.domain.label(plan.count_column),
         "colours": {theme: sequential(theme) for theme in ("light", "dark")},
     }
@@ -117,7 +117,7 @@ def write_hours(
     }
     page = render(
         title=HOURS["hours"] if title is None else title,
-        body=_body(bool(data["cells"]), plan.ticks, beside)
+        body=_body(bool(data["cells"]), plan.ticks, [plan.domain.label(name) for name in beside])
         + f"<main class='sheet'>{promise.promise(facts)}</main>",
         subtitle=promise.chip(facts),
         language=language,

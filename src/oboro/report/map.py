@@ -79,6 +79,7 @@ def map_body(
     labels: Mapping[str, str] | None = None,
 ) -> str:
     """Controls, canvases and legend on one side; total, promise, error and notes on the other."""
+    labels = labels or {}
     panes = (
         _pane(MAP["true"], "true", 0) + _pane(MAP["after"], "after", 1)
         if internal
@@ -95,12 +96,12 @@ def map_body(
         cards.append(
             f'<section class="card promise">{say(PROMISE["promise"], "h2")}{say(PROMISE["uncertified"], "p")}</section>'
         )
-    cards.append(_notes_card(place, layers, window, sources, outlined, intervals))
+    cards.append(_notes_card(place, layers, window, sources, outlined, intervals, labels))
     return f"""<main class="map-page{" two" if internal else ""}">
 <section class="stage" aria-labelledby="map-name">
 <h2 id="map-name" class="spoken">{say(MAP["map"])}</h2>
 <div class="controls">
-{_category_controls(layers)}<label class="control level">{say(MAP["block"])}<span class="slider"><input type="range" id="level" min="0" max="{len(sides) - 1}" value="0"><output id="level-name" for="level"></output></span></label>
+{_category_controls(layers, labels)}<label class="control level">{say(MAP["block"])}<span class="slider"><input type="range" id="level" min="0" max="{len(sides) - 1}" value="0"><output id="level-name" for="level"></output></span></label>
 {_release_controls(shown) if internal else ""}<form class="control find" id="find">{say(MAP["find"], "label", 'for="wanted"')}<span class="slider"><input type="text" id="wanted" inputmode="text" autocomplete="off" spellcheck="false"><button type="submit">{say(MAP["go"])}</button></span></form>
 </div>
 <div class="panes" id="panes">
@@ -120,7 +121,7 @@ def _pane(caption: Words | None, role: str, number: int) -> str:
     return f'<figure class="pane {role}">{named}<div class="view"><canvas tabindex="0" role="application" aria-describedby="keys" {label(caption or MAP["map"])}></canvas></div></figure>'
 
 
-def _category_controls(layers: Layers) -> str:
+def _category_controls(layers: Layers, labels: Mapping[str, str]) -> str:
     parts = []
     for number, column in enumerate(layers.labels()):
         options = "".join(
@@ -128,7 +129,7 @@ def _category_controls(layers: Layers) -> str:
         )
         everything = say(MAP["all"], "option", 'value="-1" selected')
         parts.append(
-            f'<label class="control"><span>{escape(column["name"])}</span>'
+            f'<label class="control"><span>{escape(labels.get(column["name"], column["name"]))}</span>'
             f'<select class="category" data-column="{number}">{everything}{options}</select></label>\n'
         )
     return "".join(parts)
@@ -195,6 +196,7 @@ def _notes_card(
     sources: Sequence[Sequence[Facts]],
     outlined: bool,
     intervals: Words | None,
+    labels: Mapping[str, str],
 ) -> str:
     first, last = sources[0][0]["side"], sources[0][-1]["side"]
     notes = []
@@ -207,10 +209,10 @@ def _notes_card(
     if window != place.whole:
         notes.append(MAP["cropped"])
     if isinstance(place.column, Grid):
-        first_row = {"row_name": place.keys[0]}
+        first_row = {"row_name": labels.get(place.keys[0], place.keys[0])}
         notes.append(MAP["rows_up" if place.north_up else "rows_down"].fill(**first_row))
     if layers.summed:
-        notes.append(MAP["summed"].fill(names=", ".join(layers.summed)))
+        notes.append(MAP["summed"].fill(names=", ".join(labels.get(name, name) for name in layers.summed)))
     if intervals is not None:
         notes.append(intervals)
     if needs_extra(place):
@@ -340,7 +342,7 @@ def write_map(
     payloads |= figures.payloads
     partial = is_partial(plan, record)
     data = {
-        "place": place.to_dict(),
+        "place": {**place.to_dict(), "names": [domain.label(name) for name in place.keys]},
         "window": [window.row, window.col, window.rows, window.cols],
         "northUp": place.north_up,
         "aspect": 1.0 if earth is None else earth.aspect(window),

@@ -44,8 +44,8 @@ oboro.earth = async (data) => {
     const found = lonLat(row, col);
     if (!found) return null;
     const metres = cellMetres(row), digits = metres < 200 ? 4 : metres < 2000 ? 3 : 2;
-    const degrees = (value, plus, minus) => Math.abs(value).toFixed(digits) + "° " + (value < 0 ? minus : plus);
-    return say("lat_lon", { lat: degrees(found[1], "N", "S"), lon: degrees(((found[0] + 540) % 360) - 180, "E", "W") });
+    const degrees = (value, plus, minus) => say(value < 0 ? minus : plus, { degrees: Math.abs(value).toFixed(digits) });
+    return say("lat_lon", { lat: degrees(found[1], "north_of", "south_of"), lon: degrees(((found[0] + 540) % 360) - 180, "east_of", "west_of") });
   };
   const bar = (room, row, pixelsPerCell) => { // the longest round length that fits: [pixels, what it says]
     const metres = cellMetres(row), per = metres === null ? 1 / pixelsPerCell : metres / pixelsPerCell, most = room * per;

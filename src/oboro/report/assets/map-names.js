@@ -17,7 +17,7 @@ oboro.names = (data) => {
     return code;
   };
   const placeName = (row, col, side) => {
-    if (mesh) return `${data.place.names[0]} ${meshCode(row, col, side)} (${sideName(side)})`;
+    if (mesh) return say("mesh_cell", { name: data.place.names[0], code: meshCode(row, col, side), side: sideName(side) });
     const span = (at, end) => side === 1 ? String(at) : `${at * side}–${Math.min((at + 1) * side, end) - 1}`;
     return say("row_col", { row_name: data.place.names[0], col_name: data.place.names[1], row: span(row, data.place.rows), col: span(col, data.place.cols) });
   };
