@@ -18,9 +18,10 @@ import pyarrow as pa
 import pytest
 from synthetic_town import hazy, table_of, town
 
+import oboro as ob
 from oboro.domain import Category, Domain, Grid, Integer, Mesh
 from oboro.errors import DataError, DomainError, ParameterError
-from oboro.report import Comparison, write_map
+from oboro.report import Comparison, write_hours, write_map
 from oboro.report import map as map_module
 from oboro.report.cells import Place
 from oboro.report.map import unpack
@@ -135,6 +136,20 @@ def test_columns_are_called_by_their_labels(page: Callable[..., Path]) -> None:
     text = page(pa.table({"row": [1], "col": [2], "people": [7]}), grid).read_text()
     assert json.loads(read_text(text, "oboro-data"))["place"]["names"] == ["緯度の番号", "col"]
     assert "緯度の番号 0 is at the top" in text
+
+
+def test_the_page_of_hours_calls_columns_by_their_labels(tmp_path: Path) -> None:
+    unit, labels = ob.Unit.cells(2), {"row": "緯度の番号", "sex": "性別"}
+    domain = Domain([Grid("row", "col", shape=(4, 4)), Category("sex", ["F", "M"])], labels=labels)
+    plan = ob.tables.plan(domain, unit=unit, eps=5, ticks=2, max_ticks=2, count="people")
+    ledger = ob.Ledger.create(tmp_path / "a.ledger", dataset="c", unit=unit, budget=ob.Pure(10))
+    series = ob.tables.series(plan, ledger=ledger, name="hours")
+    there = {"row": [1], "col": [2], "sex": ["F"], "people": [5]}
+    tables = [series.publish({"tick": [tick], **there}, tick).to_arrow() for tick in range(2)]
+    write_hours(tables, tmp_path / "hours.html")
+    text = (tmp_path / "hours.html").read_text()
+    assert json.loads(read_text(text, "oboro-data"))["names"] == ["緯度の番号", "col"]
+    assert "Summed over 性別" in text
 
 
 def test_layers_keep_their_own_counts(page: Callable[..., Path]) -> None:
