@@ -2,12 +2,15 @@
 
 Version 0.1 took the least-squares estimate of a cell, give or take a number of standard errors: max(-ln(1 - level)/sqrt 2, the
 normal quantile), and held what is published; it did not allow for rows being printed because their noise went up, nor for whole
-numbers. Its rule stands below, on the same draws. "least" is a lower bound for any rule that looks at the noisy count y of a cell and its threshold t, even one made for this
-table and with a coin, and holds the true count with the level given that the row is published: the mean number of counts in an interval is
-the sum, over all x, of the chance that it holds x [Pratt 1961], and an interval holds one count at least. With q(x, y) the chance that the
-interval of y holds x that is a linear program. And an interval holds the two numbers that are printed, the count and its estimate: it is no
-narrower than they lie apart, and at least one person wider for each row that holds nobody, and must be covered, but is not by these two. The larger
-bound counts.
+numbers. Its rule stands below, on the same draws.
+
+"least" is a lower bound for any rule that holds what it prints and, given that the row is published, every true count with the level,
+whatever all other counts are: even for one that knows the truth of this table, and has a coin. Let all other noise be fixed, S be the noisy counts
+with which the cell is published, and q(k, y) the chance that the interval of y holds k. The mean number of counts in an interval is the sum of the
+means of q(k, y) over all k [Pratt 1961], here under the true count x; given k as the true count the mean of q(k, y) is the level at least; and q(k, y)
+is 1 for what is printed with y and all between. For each k that is least where those y hold k first whose chance under x is smallest beside
+that under k. Counts k further than `_NEAR` from x need hold nothing more, which makes the bound smaller, never larger. Of a table of several columns both numbers of a row are known
+for every y, the count and its estimate; of one column the estimate, and that the count is 1 or more, which makes the bound smaller as well.
 """
 
 from __future__ import annotations
@@ -17,11 +20,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import coo_array, vstack
 from scipy.special import ndtri
 
 from bench.measure import Row
+from oboro.arrays import Floats, Integers
 from oboro.audit.coverage import EPS, LEVELS
 from oboro.audit.figures import _plan, _questions, people
 from oboro.domain import Category, Domain, Grid
@@ -30,11 +32,13 @@ from oboro.privacy import Unit
 from oboro.tables.plan import TablePlan
 from oboro.tables.plan import plan as table_plan
 from oboro.tables.tree.answers import choices
+from oboro.tables.tree.intervals import Estimates
 from oboro.tables.tree.strategy import PlannedTree, _estimates, _leaves
 
 RUNS = 20
 SEXES = ["F", "M", "X"]
-_FAR = 12  # standard deviations beyond which no row is looked at
+_FAR = 12  # standard deviations beyond which no noisy count is looked at
+_NEAR = 3  # how far from the truth counts are that must be held
 
 
 def rows() -> Iterator[Row]:
@@ -91,21 +95,16 @@ def widths(
         data["sex"] = [SEXES[i] for i in places[2]]
     prepared, sd = plan.prepare(data), math.sqrt(strategy.variance(0))
     sums: dict[float, list[Any]] = {level: [0, 0.0, 0.0, 0, 0] for level in LEVELS}
-    apart, reached = 0, 0  # the two numbers that are printed; rows that hold nobody where one of them is 0
-    seen: dict[int, dict[int, int]] = {}  # by threshold: how many rows have which true count
+    least: dict[float, float] | None = None
     for _ in range(RUNS):
         found = plan.measure(prepared, system_bits())
         solved, leaves = _estimates(strategy, found), _leaves(strategy, found)
         here = true[tuple(plan.layout.places(found.keys))]
-        coarse = solved.noise.sd < 1
-        own = np.maximum(solved.raw[leaves], 0)
-        apart += int(np.abs(own - found.counts).sum())
-        reached += int(((here == 0) & (own == 0)).sum())
-        if coarse and not by_sex:
-            thresholds = solved.raw[leaves] - solved._above(leaves, math.ceil(_FAR * solved.noise.sd))
-            for t, x in zip(thresholds.tolist(), here.tolist(), strict=True):
-                times = seen.setdefault(t, {})
-                times[x] = times.get(x, 0) + 1
+        if solved.noise.sd < 1:
+            y, printed = _printed(solved, leaves, by_sex=by_sex)
+            least = least or dict.fromkeys(LEVELS, 0.0)
+            for level in LEVELS:
+                least[level] += float(_least(y, printed, here, solved.noise, level).sum())
         middle = solved.leaves.reshape(-1)[leaves]
         for level, tally in sums.items():
             low, high = strategy.intervals(found, level)
@@ -118,14 +117,8 @@ def widths(
             tally[2] += float((last - first).sum())
             tally[3] += int((empty & (first == 0)).sum())
             tally[4] += int(empty.sum())
-    least = _least(seen, solved.noise) if seen else {}
-
-    def bound(level: float, size: int, nobody: int) -> float | None:
-        printed = (apart + max(level * nobody - reached, 0.0)) / size
-        return max(least.get(level, 0.0), printed) if coarse else None
-
     return {
-        level: (ours / size, old / size, bound(level, size, nobody), hits / max(nobody, 1))
+        level: (ours / size, old / size, least and least[level] / size, hits / max(nobody, 1))
         for level, (size, ours, old, hits, nobody) in sums.items()
     }
 
@@ -137,34 +130,36 @@ def _by_sex(eps: str, delta: str | None) -> tuple[TablePlan, Any]:
     return plan, np.random.default_rng(3).multinomial(people()[:32, :32], [0.5, 0.4, 0.1])
 
 
-def _least(seen: dict[int, dict[int, int]], noise: Any) -> dict[float, float]:
-    """The least mean width of any rule by y and t, for rows with these thresholds and true counts."""
-    found = dict.fromkeys(LEVELS, 0.0)
-    size = sum(sum(own.values()) for own in seen.values())
-    for t, own in seen.items():
-        for level in LEVELS:
-            found[level] += _program(t, own, noise, level)
-    return {level: counts / size - 1 for level, counts in found.items()}
+def _printed(solved: Estimates, leaves: Integers, *, by_sex: bool) -> tuple[Integers, Integers]:
+    """All noisy counts that each row might have had, and what it would have held then: 0 if it were not published."""
+    reach = math.ceil(_FAR * solved.noise.sd)
+    more = np.arange(-reach, reach + 1)
+    y = solved.raw[leaves][:, None] + more
+    if by_sex:
+        return y, np.stack([solved.jointly.held(leaves, each) for each in more.tolist()], axis=1)
+    threshold = solved.raw[leaves] - solved._above(leaves, reach)
+    return y, np.where(y >= threshold[:, None], np.maximum(y, 1), 0)
 
 
-def _program(t: int, own: dict[int, int], noise: Any, level: float) -> float:
-    """The least number of counts in the intervals of rows with this threshold: counts far from all of them are left out,
-    which makes the bound smaller, never larger."""
-    reach = math.ceil(_FAR * noise.sd)
-    y = np.arange(t, max(max(own), t, 0) + reach + 1)
-    here = np.zeros(y.size)
-    for x, times in own.items():
-        law = noise.pmf(y - x)
-        here += times * law / law.sum()
-    xs = np.arange(max(int(y[-1]) - reach, t) + 1)
-    xs = xs[(xs >= 0) & (xs >= t - reach)]
-    laws = np.array([noise.pmf(y - x) for x in xs])
-    laws /= laws.sum(axis=1, keepdims=True)
-    pairs = np.nonzero(laws > 1e-12)
-    number = np.arange(pairs[0].size)
-    held = coo_array((laws[pairs], (pairs[0], number)), shape=(xs.size, number.size))
-    some = coo_array((np.ones(number.size), (pairs[1], number)), shape=(y.size, number.size))
-    none = np.asarray(some.sum(axis=1)).reshape(-1) == 0  # what only counts beyond these could hold
-    limits = np.concatenate([np.full(xs.size, level - 1e-9), np.where(none, 0.0, 1.0)])
-    solved = linprog(here[pairs[1]], A_ub=-vstack([held, some]).tocsr(), b_ub=-limits, bounds=(0, 1))
-    return float(solved.fun)
+def _least(y: Integers, printed: Integers, x: Integers, noise: Any, level: float) -> Floats:
+    """The least mean width of each row: its noisy counts, what is printed with each, and its true count."""
+    estimate = np.maximum(y, 0)
+    low, high = np.minimum(estimate, printed), np.maximum(estimate, printed)
+
+    def law(k: Integers) -> Floats:
+        chance = np.where(printed > 0, noise.pmf(y - k[:, None]), 0.0)
+        return np.asarray(chance / chance.sum(axis=1, keepdims=True))
+
+    own = law(x)
+    found = np.asarray((own * (high - low)).sum(axis=1))
+    for away in range(-_NEAR, _NEAR + 1):
+        k = np.maximum(x + away, 0)
+        chance = law(k)
+        held = (low <= k[:, None]) & (k[:, None] <= high)
+        lacks = np.where(x + away >= 0, level - (chance * held).sum(axis=1), 0.0)
+        price = own / np.maximum(chance, 1e-300)
+        order = np.argsort(np.where(held, np.inf, price), axis=1)
+        chance, price = (np.take_along_axis(each, order, 1) for each in (np.where(held, 0.0, chance), price))
+        before = np.cumsum(chance, axis=1) - chance
+        found += (np.clip(lacks[:, None] - before, 0, chance) * price).sum(axis=1)
+    return found

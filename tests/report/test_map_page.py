@@ -635,6 +635,25 @@ def test_the_script_runs_in_a_browser(page: Callable[..., Path], people: Any, tm
 
 
 @pytest.mark.long("pages in a browser")
+@pytest.mark.parametrize("strategy", ["tree", "filtered"])
+def test_what_surrounds_a_cell_is_read_with_the_interval_that_ask_gives(
+    strategy: str, tmp_path: Path
+) -> None:
+    from oboro import tables
+    from oboro.noise import system_bits
+    from oboro.privacy import Unit
+
+    domain = Domain([Grid("row", "col", shape=(32, 32))])
+    plan = tables.plan(domain, unit=Unit.cells(), eps=1, count="n", strategy=strategy)
+    rows = {"row": [9, 9, 14], "col": [17, 18, 22], "n": [400, 30, 200]}
+    table = plan.publish(plan.measure(plan.prepare(rows), system_bits()))
+    path = write_map(table, domain, tmp_path / "map.html", language="en")
+    answer = tables.ask(table, {"row": (8, 15), "col": (16, 23)})
+    told = f"{answer.value:,} in the surrounding 8 × 8 cells · 95% interval {answer.low:,} to {answer.high:,}"
+    assert str(load(path, tmp_path / "profile", "#at=9,17")["#reading"]).endswith(told)
+
+
+@pytest.mark.long("pages in a browser")
 def test_the_internal_page_runs_with_hostile_names_too(page: Callable[..., Path], tmp_path: Path) -> None:
     domain = Domain([Mesh("code", level="1km", region=[5339]), Category(HOSTILE, [HOSTILE, "b"])])
     true = pa.table({"code": [53394529, 53390000], HOSTILE: [HOSTILE, "b"], "n": [300, 20]})

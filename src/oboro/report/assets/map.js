@@ -271,7 +271,9 @@
       const around = level(shownTable(), wider), times = wider / state.side;
       const at = (Math.floor(row / times) - around.row) * around.cols + Math.floor(col / times) - around.col;
       const whole = answered(wider, at);
-      lines.push(["quiet", say("around", { count: number(whole ? whole[0] : around.at(at)), side: sideName(wider) })]);
+      const told = [say("around", { count: number(whole ? whole[0] : around.at(at)), side: sideName(wider) })];
+      if (whole) told.push(say("interval", { low: number(Math.max(0, whole[1])), high: number(whole[2]) }));
+      lines.push(["quiet", told.join(" · ")]);
     }
     if (earth.areas) for (const line of earth.areas.lines(Math.floor(middle[0]), Math.floor(middle[1]), state.chosen.join(","))) lines.push(["quiet", line]);
     if (degrees) lines.push(["quiet", degrees]);
