@@ -4,9 +4,13 @@ On generated shapes that no choice is made by, but that were looked at when the 
 others that were made up when all of it was done; and on DPBench's, which nothing was fitted to, where OBORO_DPBENCH names a folder with them. For tables of two dimensions and of
 one, from few people to many, at eps 1 (people times eps is all that counts), for rectangles with any two ends, for single cells, and
 for blocks and squares, the default. Each row is the worst over the numbers of people: the error of what was chosen over the
-smallest of a tree for the questions, the default tree, adaptive and wavelet, in the geometric mean over shapes. With `n` the
+smallest of a tree for the questions, one that looks, the default tree, adaptive and wavelet, in the geometric mean over shapes. With `n` the
 choice is told how many people there are; without, a plan may ask for it first. Tables with few cells are run more often, since there chance
 leaves more.
+
+Rows by size are about blocks where they lie, and `sized`: of each size of block the error over that of the default tree, in the geometric mean over
+shapes and numbers of people, and the worst size. All of the table is left out: one number a run, whose noise is the same in both. The last rows are
+one large table, the generated city.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from oboro import tables
 from oboro.domain import Domain, Grid, Integer
 from oboro.noise import system_bits
 from oboro.privacy import Unit
-from oboro.tables.tree.trial import log_error
+from oboro.tables.tree.trial import log_error, log_errors
 from oboro.tables.tree.workload import DEFAULT, Workload
 
 SETTINGS = ((64, 64), (128, 128), (256, 256), (256,), (1024,), (4096,))
@@ -43,6 +47,9 @@ AFTERWARDS, DPBENCH = "made up afterwards, ", "DPBench, "
 
 def rows() -> Iterator[Row]:
     yield from _rows("", SETTINGS)
+    for sides in SETTINGS:
+        yield _by_size(sides)
+    yield from _city()
     yield from _rows(AFTERWARDS, SETTINGS[1::3])
     if "OBORO_DPBENCH" in os.environ:
         yield from _rows(DPBENCH, SETTINGS[:2])
@@ -64,7 +71,7 @@ def _rows(source: str, settings: tuple[tuple[int, ...], ...]) -> Iterator[Row]:
 def _ratios(
     source: str, sides: tuple[int, ...], name: str, workload: Workload, people: int
 ) -> dict[str, float]:
-    domain = Domain([Grid("row", "col", shape=sides) if len(sides) == 2 else Integer("at", 0, sides[0] - 1)])
+    domain = _domain(sides)
     facts: dict[str, Any] = {"unit": Unit.cells(), "eps": 1}
     asked = None if workload == DEFAULT else workload
     picked = {
@@ -77,20 +84,75 @@ def _ratios(
         tables.TablePlan(domain, Unit.cells(), picked["without"].guarantee, "tree", workload=workload),
         tables.plan(domain, **facts, strategy="tree"),
         tables.plan(domain, **facts, strategy="adaptive"),
+        tables.plan(domain, **facts, strategy="adaptive", workload=workload),
         tables.plan(domain, **facts, strategy="wavelet"),
     ]
     every = list(dict.fromkeys([*ours, *picked.values()]))
     logs = dict.fromkeys(every, 0.0)
     shapes = {"": _shapes, AFTERWARDS: _afterwards, DPBENCH: _dpbench}[source](sides)
-    runs = RUNS * max(2**14 // math.prod(sides), 1) if len(sides) == 2 else 8 * RUNS
     for shape in shapes:
         truth = np.random.default_rng(3).multinomial(people, shape.reshape(-1)).reshape(sides)
         for plan in every:
             logs[plan] += log_error(
-                plan.mechanism, truth, _questions(name, sides), runs, system_bits()
+                plan.mechanism, truth, _questions(name, sides), _runs(sides), system_bits()
             ) / len(shapes)
     best = min(logs[plan] for plan in ours)
     return {told: math.exp(logs[plan] - min(best, logs[plan])) for told, plan in picked.items()}
+
+
+def _by_size(sides: tuple[int, ...]) -> Row:
+    asked, logs = _questions("blocks and squares", sides)[:-2:2], 0.0
+    shapes, domain = _shapes(sides), _domain(sides)
+    plans = [
+        tables.plan(domain, unit=Unit.cells(), eps=1, strategy="sized"),
+        tables.plan(domain, unit=Unit.cells(), eps=1, strategy="tree"),
+    ]
+    for people in PEOPLE:
+        for shape in shapes:
+            truth = np.random.default_rng(3).multinomial(people, shape.reshape(-1)).reshape(sides)
+            own, tree = (
+                log_errors(plan.mechanism, truth, asked, _runs(sides), system_bits()) for plan in plans
+            )
+            logs = logs + (own - tree) / (len(PEOPLE) * len(shapes))
+    worst = int(np.argmax(logs))
+    ratio = math.exp(np.max(logs))
+    what = f"{' x '.join(map(str, sides))}, blocks by size, asked first"
+    unit = f"of the default tree's, worst at blocks of side {1 << worst}"
+    return Row(what, ratio, "what it may be", MOST, unit, MOST / ratio, 1)
+
+
+def _city() -> Iterator[Row]:
+    """The city of 512 x 512 cells with 800,000 people at eps 0.5: errors of blocks by size."""
+    sides = (512, 512)
+    facts: dict[str, Any] = {"unit": Unit.cells(), "eps": "0.5"}
+    shape = tables.city() / tables.city().sum()
+    truth = np.random.default_rng(3).multinomial(800_000, shape.reshape(-1)).reshape(sides)
+    asked = _questions("blocks and squares", sides)[::2]
+    found = {
+        name: np.exp(
+            log_errors(
+                tables.plan(_domain(sides), **facts, strategy=name).mechanism,
+                truth,
+                asked,
+                RUNS,
+                system_bits(),
+            )
+        )
+        for name in ("sized", "adaptive", "tree")
+    }
+    for side in (1, 4, 16, 64):
+        at = side.bit_length() - 1
+        for name in ("sized", "adaptive"):
+            ours, tree = float(found[name][at]), float(found["tree"][at])
+            yield Row(f"city, blocks of {side} x {side}, {name}", ours, "tree", tree, "error", tree / ours)
+
+
+def _domain(sides: tuple[int, ...]) -> Domain:
+    return Domain([Grid("row", "col", shape=sides) if len(sides) == 2 else Integer("at", 0, sides[0] - 1)])
+
+
+def _runs(sides: tuple[int, ...]) -> int:
+    return RUNS * max(2**14 // math.prod(sides), 1) if len(sides) == 2 else 8 * RUNS
 
 
 @lru_cache(maxsize=8)

@@ -15,6 +15,7 @@ PLAN = "tests/tables/test_table_plan.py"
 TREE = "tests/tables/test_tree_release.py"
 ADAPTIVE = "tests/tables/test_tree_adaptive.py"
 SIZED = "tests/tables/test_tree_sized.py"
+PRUNED = "tests/tables/test_tree_pruned.py"
 SPARSE = "tests/tables/test_tree_filtered.py"
 INPUT = "tests/tables/test_table_input.py"
 RIVALS = "tests/tables/test_rivals_threshold.py"
@@ -188,6 +189,24 @@ def division_chosen_from_true_counts(original: Any, self: Any, cells: Any, bits:
     class Peeking(adaptive.Adaptive):
         def _steps(self, nodes: Any, counted: Any, noise: Any) -> Any:
             return adaptive.steps_of(nodes.sums(cells).astype(float), nodes.heights, noise)
+
+    return original(Peeking(**{one.name: getattr(self, one.name) for one in fields(self)}), cells, bits)
+
+
+@planted(
+    "oboro.tables.tree.pruned:Pruned._measured",
+    caught_by=f"{PRUNED}::test_one_person_hardly_changes_how_a_table_is_divided[places]",
+)
+def tree_divided_by_true_counts(original: Any, self: Any, cells: Any, bits: Any) -> Any:
+    """Where a tree that looks is divided follows from where people are, not from where they were found."""
+    from dataclasses import fields
+
+    from oboro.tables.tree import adaptive, pruned
+
+    class Peeking(pruned.Pruned):
+        def _steps(self, nodes: Any, counted: Any, noise: Any, height: int = 0) -> Any:
+            people = nodes.sums(cells).astype(float)
+            return adaptive.steps_of(people, nodes.heights - height, noise, self._step)
 
     return original(Peeking(**{one.name: getattr(self, one.name) for one in fields(self)}), cells, bits)
 

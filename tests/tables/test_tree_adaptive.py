@@ -23,6 +23,7 @@ from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Region, region_of
 from oboro.tables.tree.division import Counted, Division, Nodes
 from oboro.tables.tree.measure import Measured
+from oboro.tables.tree.pruned import Pruned
 from oboro.tables.tree.strategy import PlannedTree
 
 SIDE = 128
@@ -310,10 +311,13 @@ def test_what_a_file_carries_is_checked() -> None:
         plan.mechanism.answer(Measured(found.keys, found.counts, wrong), {}, 0.9)
 
 
-def test_a_workload_and_a_limit_on_empty_cells_are_the_trees() -> None:
-    for wrong in ({"workload": tables.squares()}, {"publish": "0.1"}):
-        with pytest.raises(ParameterError, match="only a tree"):
-            tables.plan(TOWN, unit=Unit.cells(), eps=1, strategy="adaptive", **wrong)  # type: ignore[arg-type]
+def test_a_limit_on_empty_cells_is_the_trees_and_a_workload_makes_it_a_tree_that_looks() -> None:
+    facts: dict[str, Any] = {"unit": Unit.cells(), "eps": 1, "strategy": "adaptive"}
+    for more in ({}, {"workload": tables.squares()}):
+        with pytest.raises(ParameterError, match="only a tree limits"):
+            tables.plan(TOWN, **facts, **more, publish="0.1")
+    assert isinstance(tables.plan(TOWN, **facts, workload=tables.squares()).mechanism, Pruned)
+    assert type(tables.plan(TOWN, **facts).mechanism) is Adaptive
 
 
 @pytest.mark.long("statistical tests")

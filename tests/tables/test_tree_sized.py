@@ -23,6 +23,7 @@ from oboro.tables.cells import Cells
 from oboro.tables.tree import strategy as trees
 from oboro.tables.tree import trial
 from oboro.tables.tree.adaptive import Adaptive
+from oboro.tables.tree.pruned import Pruned
 from oboro.tables.tree.sized import Sized, Way
 from oboro.tables.tree.strategy import PlannedTree
 from oboro.tables.tree.workload import DEFAULT, Design
@@ -64,7 +65,8 @@ def test_it_is_what_a_plan_is_where_nobody_says_how_many_there_are_and_not_all_s
     assert plan_from(plan.to_dict()) == plan
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", workload=tables.cells()).strategy == "sized"
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1").strategy == "tree"
-    assert [type(own) for own in sized(plan).bound] == [Adaptive, PlannedTree]
+    assert [type(own) for own in sized(plan).bound] == [Pruned, PlannedTree]
+    assert type(sized(made(workload=tables.rectangles())).bound[0]) is Adaptive
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", expected_total=FEW).strategy == "adaptive"
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", expected_total=MANY).strategy == "tree"
 
@@ -74,7 +76,7 @@ def test_whichever_way_is_gone_all_of_it_costs_eps(unit: Unit) -> None:
     plan = made(unit=unit)
     assert plan.cost == Pure("0.1")
     cases = {part.case for part in plan.parts} - {""}
-    assert len(cases) == 3  # a table that looks has two ways of its own
+    assert len(cases) == 2
     for case in cases:
         own = [part for part in plan.parts if part.case in ("", case)]
         assert sum(part.moves / part.noise.scale for part in own) == Fraction(1, 10)  # type: ignore[union-attr]
@@ -92,7 +94,7 @@ def test_the_number_has_the_noise_that_the_parts_say_and_decides_the_way() -> No
         asked = np.array([int(each.noisy[0][0]) for each in found])
         for each, told in zip(found, asked, strict=True):
             way = strategy.of(int(told))
-            assert type(way) is (Adaptive if told < turn else PlannedTree)
+            assert type(way) is (Pruned if told < turn else PlannedTree)
             if isinstance(way, PlannedTree):
                 assert [own.size for own in each.noisy[1:]] == [
                     math.prod(way.lattice.nodes(level)) for level in way.chosen.levels

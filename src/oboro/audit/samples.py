@@ -229,7 +229,7 @@ def _learners() -> Iterator[tuple[str, Plan]]:
 
 
 def _tables() -> Iterator[tuple[str, Plan]]:
-    from oboro.tables import areas, plan
+    from oboro.tables import areas, blocks, plan
     from oboro.tables.plan import STRATEGIES
     from oboro.tables.tree.sized import Way
 
@@ -266,6 +266,11 @@ def _tables() -> Iterator[tuple[str, Plan]]:
     tree = plan(GRID, unit=Unit.cells(), eps=1, count="n", strategy="tree")
     two: Record = {"strategy": "sized", "design": None, "by_people": (Way(0), Way(20, tree.design))}
     yield "table, sized, two ways", replace(tree, **two)
+    yield "table, adaptive, planned", plan(LARGE_GRID, unit=Unit.cells(), workload=blocks(), **looks)
+    planned: Record = {"unit": moved, "workload": blocks(), "total": 9}
+    yield "table, adaptive, planned, public total", plan(GRID, **planned, **looks)
+    two["by_people"] = (Way(0, tree.design, looks=True), Way(20, tree.design))
+    yield "table, sized, a tree that looks", replace(tree, **two)
 
 
 def _synth() -> Iterator[tuple[str, Plan]]:

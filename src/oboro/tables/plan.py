@@ -43,6 +43,7 @@ from oboro.tables.tree.intervals import NOISY, Answer, check_rows, with_noisy
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.older import OlderAdaptive
 from oboro.tables.tree.outlook import Outlook
+from oboro.tables.tree.pruned import Pruned
 from oboro.tables.tree.sized import Sized, Way
 from oboro.tables.tree.strategy import PlannedTree, preferred
 from oboro.tables.tree.workload import DEFAULT, Design, Workload
@@ -151,7 +152,8 @@ class TablePlan(Plan):
     @cached_property
     def mechanism(self) -> Strategy:
         """The strategy, bound to the facts of this plan."""
-        bind = strategy_called(self.strategy, self.domain)
+        planned = self.workload is not None or self.design is not None
+        bind = strategy_called(self.strategy, self.domain, planned=planned)
         facts = (self.layout, self.guarantee, self.unit, self.total, self.workload, self.design)
         return bind(*facts, self.publish_share, self.known, self.by_people)
 
@@ -406,7 +408,8 @@ def plan(
     strategy     how it is measured. By default `tree`, or `filtered` for more cells than can be listed. For one column of places,
                  numbers or dates what was best for these questions on made-up tables: for as many people as a total says a tree, or `adaptive`,
                  mostly where people are few or rectangles are asked for; where nobody says how many there are and that matters, `sized`, which asks
-                 for it first and then goes one of these ways. Blocks of all sizes, the default questions, keep the tree if nobody says how many
+                 for it first and then goes one of these ways. Blocks of all sizes, the default questions, keep the tree if nobody says how many.
+                 `adaptive` with a workload is a tree for it that looks, as good for blocks of all sizes
     delta        with it the noise of a tree is Gaussian, and the promise (eps, delta)
     workload     what readers will ask, for a tree; by default blocks and squares
     count        the column that says how many; without it every row counts 1
@@ -555,12 +558,14 @@ _LISTED: tuple[type[Strategy], ...] = (Wavelet, PlannedTree, Adaptive, Sized, Fi
 STRATEGIES = {strategy.name: strategy for strategy in _LISTED}
 
 
-def strategy_called(name: object, domain: Domain | None = None) -> type[Strategy]:
+def strategy_called(name: object, domain: Domain | None = None, *, planned: bool = False) -> type[Strategy]:
     """A strategy by its name, to be bound to the facts of a plan."""
     if name == AreaTree.name and domain is not None and any(isinstance(c, Areas) for c in domain):
         return AreaTree
     if name == OlderAdaptive.name:
         return OlderAdaptive
+    if name == Pruned.name and planned:
+        return Pruned
     if not isinstance(name, str) or name not in STRATEGIES:
         raise unknown("strategy", name, ["tree", *sorted(STRATEGIES.keys() - {"tree"})])
     return STRATEGIES[name]

@@ -195,6 +195,7 @@ class Strategy:
     takes_areas: ClassVar[bool] = False  # can count areas
     takes_delta: ClassVar[bool] = False  # can use a delta
     planned: ClassVar[bool] = False  # counts at levels that were planned for a workload
+    looks: ClassVar[bool] = False  # divides the table as people are found in it
     sized: ClassVar[bool] = False  # asks how many people there are, and goes one of several ways
     carries: ClassVar[bool] = False  # the published file carries what intervals come from
     slowness: ClassVar[int] = 1  # see `Plan.slowness`
@@ -273,7 +274,7 @@ class Strategy:
                 needed=setting(strategy="tree"),
                 fix=setting(delta=None),
             )
-        if not self.planned and self.publish is not None:
+        if (not self.planned or self.looks) and self.publish is not None:
             raise ParameterError(
                 "only a tree limits the share of empty cells among those that it publishes",
                 given=told(publish=show(self.publish), strategy=repr(self.name)),

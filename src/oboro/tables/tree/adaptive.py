@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,7 +49,7 @@ _FEW_PEOPLE = 0.2  # N eps / cells
 _GROWTH = 0.6  # blocks are (N eps) to this power
 _DEEPEST = 18  # bits: no more than 2^18 blocks
 _CELLS_BITS = 6  # a block has 2^6 cells, or more
-_PEOPLE_PER_PART = 1.8  # times the scale of the noise
+PEOPLE_PER_PART = 1.8  # times the scale of the noise
 _MOST_PARTS = 1 << 24
 
 
@@ -59,12 +60,13 @@ def depth_of_blocks(people: float, bits: int) -> int:
     return min(max(wanted, first), max(bits - _CELLS_BITS, first), _DEEPEST + bits % 2, bits)
 
 
-def steps_of(people: Floats, heights: Integers, noise: Noise) -> Integers:
-    """Into how many parts each node is divided, in halvings: from noisy counts and public facts alone."""
-    parts = np.maximum(people / (_PEOPLE_PER_PART * noise.sd / math.sqrt(2)), 1.0)
-    steps = np.minimum(2 * np.rint(np.log(parts) / np.log(4)).astype(np.int64), heights // 2 * 2)
+def steps_of(people: Floats, heights: Integers, noise: Noise, step: int = 2) -> Integers:
+    """Into how many parts each node is divided, in halvings, so many at a time: from noisy counts and public facts alone."""
+    parts = np.maximum(people / (PEOPLE_PER_PART * noise.sd / math.sqrt(2)), 1.0)
+    steps = step * np.rint(np.log(parts) / np.log(1 << step)).astype(np.int64)
+    steps = np.minimum(steps, heights // step * step)
     while int(np.left_shift(1, steps).sum()) > max(_MOST_PARTS, heights.size):
-        steps = np.maximum(steps - 2, 0)
+        steps = np.maximum(steps - step, 0)
     return np.asarray(steps)
 
 
@@ -96,11 +98,13 @@ class Adaptive(Strategy):
 
     name = "adaptive"
     title = "counts as fine as the people in each place allow"
-    takes_total = takes_delta = carries = True
+    takes_total = takes_delta = carries = looks = True
     slowness = 100
     notes = (
         "people are spread evenly within parts of blocks: what that adds to the error of small blocks is not in the figures",
     )
+
+    _step: ClassVar[int] = 2  # bits of a division: into four parts
 
     @cached_property
     def _rho(self) -> Fraction | None:
@@ -164,7 +168,7 @@ class Adaptive(Strategy):
             counted.append(count(nodes, cells, layout, noise, bits))
             carried += [steps, counted[-1].noisy]
             progress("counting", (at + 1) / len(shares))
-        found = Division(layout, nodes, counted, self.total)
+        found = self._division(nodes, counted)
         published = spread(nodes, found.of_parts(found.held), layout, bits)
         return Measured(published.keys, published.counts, tuple(carried))
 
@@ -172,14 +176,18 @@ class Adaptive(Strategy):
     def crowds(self) -> tuple[int, ...]:
         """So many that one more, if it could be seen, would have a block divided in four: where parts should be 2."""
         return tuple(
-            math.floor(2 * _PEOPLE_PER_PART * self.noise_of(share).sd / math.sqrt(2))
+            math.floor(2 * PEOPLE_PER_PART * self.noise_of(share).sd / math.sqrt(2))
             for share in (MANY[-1], FEW[-1])
         )
 
-    def _steps(self, nodes: Nodes, counted: Sequence[Counted], noise: Noise) -> Integers:
-        """How finely each node is divided next. It sees noisy counts, and no cells."""
-        found = Division(self.layout, nodes, counted, self.total)
-        return steps_of(found.of_parts(found.held).astype(float), nodes.heights, noise)
+    def _division(self, nodes: Nodes, counted: Sequence[Counted]) -> Division:
+        return Division(self.layout, nodes, counted, self.total, self._step)
+
+    def _steps(self, nodes: Nodes, counted: Sequence[Counted], noise: Noise, height: int = 0) -> Integers:
+        """How finely each node is divided next, down to a height. It sees noisy counts, and no cells."""
+        found = self._division(nodes, counted)
+        people = found.of_parts(found.held).astype(float)
+        return steps_of(people, nodes.heights - height, noise, self._step)
 
     # What the published file says: intervals, and answers.
 
@@ -227,7 +235,7 @@ class Adaptive(Strategy):
         low = np.zeros(keys.size, np.int64)
         alone = np.flatnonzero((last.nodes.heights[place] == 0) & (noisy > reach))
         if alone.size:
-            found = Division(self.layout, last.nodes, counted, self.total)
+            found = self._division(last.nodes, counted)
             still = alone[found.published_with(place[alone], last.noise, reach + 1)]
             low[still] = noisy[still] - reach
         high = np.maximum(noisy + reach, 0)
@@ -243,9 +251,10 @@ class Adaptive(Strategy):
             one = Measured(published.keys[asked], published.counts[asked], published.noisy)
             low, high = self.intervals(one, level)
             return Answer(value, int(low[0]), int(high[0]), counted[-1].noise.sd, level)
-        lattice, levels = _of_blocks(self.layout.bits, counted[1].nodes.size.bit_length() - 1)
-        noises, noisy = [own.noise for own in counted[:2]], [own.noisy for own in counted[:2]]
-        height = int(counted[1].nodes.heights[0])
+        first = counted[: len(counted) - len(rounds)]
+        lattice, levels = self._lattice(first)
+        noises, noisy = [own.noise for own in first], [own.noisy for own in first]
+        height = int(first[-1].nodes.heights[0])
         top = least_squares_top(self.layout, height, lattice, levels, noises, noisy, self.total)
         found = bounds(top, rounds, region, level, always=True)
         if found.estimate is not None:
@@ -253,6 +262,10 @@ class Adaptive(Strategy):
             return Answer(value, int(lowest), int(highest), found.error.sd, level, estimate=int(estimate))
         lower, upper = max(math.ceil(found.low), 0), max(math.floor(found.high), 0)
         return Answer(value, min(lower, value), max(upper, value), found.error.sd, level)
+
+    def _lattice(self, first: Sequence[Counted]) -> tuple[Lattice, list[Level]]:
+        """The even tree of what was counted first, and its levels."""
+        return _of_blocks(self.layout.bits, first[-1].nodes.size.bit_length() - 1)
 
     # What can be said beforehand.
 

@@ -1,7 +1,7 @@
 """A table that is divided unevenly: nodes of many sizes, least squares over all that was counted of them, whole numbers.
 
 A node is the cells that share the first bits of their keys. Every division is into four (the first into two, where the
-bits are odd in number). A *partition* is nodes that do not overlap and cover all keys; the finest one that was counted
+bits are odd in number), or into two where a `step` of one bit is asked for. A *partition* is nodes that do not overlap and cover all keys; the finest one that was counted
 has the parts, and all that was counted is a part or lies above parts. So the nodes form one uneven tree.
 
 Least squares in it is exact, in two passes. Let z be the best estimate of a node from what was counted in it, with
@@ -129,12 +129,13 @@ class Division:
     parts: Nodes
     counted: Sequence[Counted]
     total: int | None = None
+    step: int = 2  # bits of a division
 
     @cached_property
     def heights(self) -> list[int]:
         """Those of all levels, the root's first."""
-        bits = self.layout.bits
-        return [bits, *range(bits - (2 - bits % 2), -1, -2)] if bits else [0]
+        bits, step = self.layout.bits, self.step
+        return [bits, *range((bits - 1) // step * step, -1, -step)] if bits else [0]
 
     @cached_property
     def levels(self) -> list[_Level]:

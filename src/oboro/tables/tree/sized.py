@@ -1,6 +1,6 @@
 """A table for as many people as there are: that is asked first, and decides how they are counted.
 
-Where people are few for each cell a table that looks (`adaptive`) has half of a tree's errors; where they are many a tree is as good
+Where people are few for each cell a table that looks (`adaptive`, `pruned`) has half of a tree's errors; where they are many a tree is as good
 or better, and its errors can be told beforehand. If nobody says how many people there are, a small share of eps asks
 for their number, and the noisy answer, which is published with the table, picks one of several *ways*. Each is a strategy
 as it is by itself, with what is left of eps.
@@ -33,6 +33,7 @@ from oboro.tables.tree.intervals import Answer, noisy_in, unreadable
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.outlook import Outlook
 from oboro.tables.tree.partition import Blocks
+from oboro.tables.tree.pruned import Pruned
 from oboro.tables.tree.strategy import PlannedTree
 from oboro.tables.tree.workload import DEFAULT, Design
 
@@ -43,14 +44,24 @@ _MOST_WAYS = 16  # more than there are fillings that are tried out; what a plan 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How people are counted where the noisy answer says that there are so many of them, or more: by a tree of a design, or by `adaptive`."""
+    """How people are counted where the noisy answer says that there are so many of them, or more: by a tree of a design, which may be one that
+    `looks` (`Pruned`); without a design by `adaptive`.
+    """
 
     people: int
     design: Design | None = None
+    looks: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "people", whole("people", self.people, least=0, most=LARGEST_TOTAL))
         check_fields(self, "the way")
+        if self.looks and self.design is None:
+            raise ParameterError(
+                "a way that looks at the levels of a design has one",
+                given=told(looks="True", design="None"),
+                needed="a plan as its function makes it",
+                argument="by_people",
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +72,7 @@ class Sized(Strategy):
         One unit moves the number of all people by at most D = `counts_move(unit)`; discrete Laplace noise of scale
         D/(eps/100) makes asking for it cost eps/100 [Ghosh, Roughgarden, Sundararajan 2009]. Which way is gone is a function of that noisy number
         and of the plan: post-processing. Given the way, what follows is a strategy of its own at 99 eps/100, with noise that is
-        drawn afterwards, and costs no more than that, whichever it is: see `Adaptive` and `Design.laplace`. By adaptive
+        drawn afterwards, and costs no more than that, whichever it is: see `Adaptive`, `Pruned` and `Design.laplace`. By adaptive
         sequential composition [Dwork, Rothblum, Vadhan 2010] both cost eps: for any number t and table o the likelihood
         ratio is that of t, at most e^(eps/100), times that of o by the way that t picks, at most e^(99 eps/100).
 
@@ -125,7 +136,7 @@ class Sized(Strategy):
         return tuple(
             Adaptive(*facts)
             if way.design is None
-            else PlannedTree(*facts, workload=self.workload, design=way.design)
+            else (Pruned if way.looks else PlannedTree)(*facts, workload=self.workload, design=way.design)
             for way in self.taken
         )
 
@@ -261,11 +272,7 @@ class Sized(Strategy):
             f"1% of eps asks how many people there are, within {about(reach, 2)}, and that decides how they are counted; "
             "whoever says how many are expected, when the plan is made, saves it",
             *(f"{name} are counted by {own.name}" for name, own in zip(self._names, self.bound, strict=True)),
-            *(
-                Adaptive.notes
-                if expected_total is None and None in [way.design for way in self.taken]
-                else ()
-            ),
+            *(() if expected_total is not None else _notes_of(self.bound)),
             *self.lacking(expected_total),
         ]
 
@@ -286,3 +293,8 @@ class Sized(Strategy):
             "sensitivity": str(counts_move(self.unit)),
             **asked,
         }
+
+
+def _notes_of(ways: Sequence[Strategy]) -> list[str]:
+    """What ways that look say of their figures."""
+    return list(dict.fromkeys(note for own in ways if own.looks for note in own.notes))

@@ -240,7 +240,7 @@ def preferred(layout: Layout, total: int | None) -> str:
 
     That one cannot start from a public total; the wavelet can.
     """
-    if _needs(layout) is None:
+    if fits_memory(layout) is None:
         return "tree"
     return "filtered" if total is None else "wavelet"
 
@@ -257,7 +257,7 @@ def design_for(
     if workload.minimax:
         workload = Workload((Part("never_worse"),))
     if rho is None and (workload.minimax or workload == DEFAULT):
-        every = [_sizes(layout, lattice, height) for height in range(layout.bits + 1)]
+        every = [places_of(layout, lattice, height) for height in range(layout.bits + 1)]
         fits = _is_block if workload.minimax else _is_node
         blocks = [h for h, own in enumerate(every) if all(map(fits, lattice.trees, own))]
         errors = _wavelet_errors(layout, unit)
@@ -281,7 +281,7 @@ def _wavelet_errors(layout: Layout, unit: Unit) -> tuple[float, ...]:
     )
 
 
-def _sizes(layout: Layout, lattice: Lattice, height: int) -> tuple[int, ...]:
+def places_of(layout: Layout, lattice: Lattice, height: int) -> tuple[int, ...]:
     """How many places of each column a block of keys covers; all of them are those that were filled up too."""
     found: list[int] = []
     axes = iter(zip(layout.sizes, layout.pattern, strict=True))
@@ -344,7 +344,7 @@ class PlannedTree(Strategy):
     notes = ("least squares over all measured levels, then counts are kept at 0 or more",)
 
     def needs(self) -> str | None:
-        return _needs(self.layout)
+        return fits_memory(self.layout)
 
     def check(self) -> None:
         super().check()
@@ -512,7 +512,8 @@ def _errors(layout: Layout, design: Design, eps: Fraction, unit: Unit) -> Floats
     return np.sqrt(profiles(DEFAULT, lattice)[0] @ (1 / mu.reshape(-1)))
 
 
-def _needs(layout: Layout) -> str | None:
+def fits_memory(layout: Layout) -> str | None:
+    """What a table needs whose cells are listed, if it is too large for that."""
     if lattice_of(layout.domain).leaves <= LARGEST:
         return None
     return f"at most 2^{LARGEST.bit_length() - 1} cells: every one is listed"

@@ -6,8 +6,9 @@ that is filled as the city and the country of the outlook are, and as smooth hil
 If nobody says how many people there are, any number may be right: then it is tried out which plan is best for each order of magnitude, and where that differs
 the plan asks for the number first (`sized`), unless blocks of all sizes are asked for, as by default. No data is looked at, and the same facts always give the same choice.
 
-What decides most is the *filling*: people times eps/D for each cell. Below about 1, a table that looks (`adaptive`) is
-better for questions of all kinds; above, a tree that is planned for the questions.
+What decides most is the *filling*: people times eps/D for each cell. Below about 1, a table that looks is
+better for questions of all kinds; above, a tree that is planned for the questions. Where blocks or squares are asked for, what looks is the tree
+itself (`Pruned`), which is as good for large blocks; for cells and rectangles it is `Adaptive`.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from oboro.tables.strategy import Strategy, counts_move
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.lattice import lattice_of
 from oboro.tables.tree.outlook import shape_of
+from oboro.tables.tree.pruned import Pruned
 from oboro.tables.tree.sized import Sized, Way
 from oboro.tables.tree.strategy import PlannedTree, design_for
-from oboro.tables.tree.workload import DEFAULT, LONG_SIDES, Design, Part, Workload
+from oboro.tables.tree.workload import DEFAULT, LONG_SIDES, Part, Workload
 
 if TYPE_CHECKING:
     from oboro.tables.plan import TablePlan
@@ -59,8 +61,8 @@ CLEARLY = 0.95  # a tree's errors can be told beforehand: something else must be
 FAR = 0.9  # and by as much for the forecast of a tree to say so
 # the filling, as a power of two, from which the default tree is as good for the default questions, by bits of a side
 _USUAL_FROM = {
-    1: {2: -9, 3: -9, 4: -9, 5: -9, 6: -1, 7: 1, 8: -0.5, 9: -0.5, 10: 1, 11: 0.5, 12: 4},
-    2: {2: -4, 3: 1.5, 4: 0, 5: 3, 6: 3, 7: 5},
+    1: {2: -9, 3: -2, 4: 0, 5: 0, 6: 0, 7: 0.5, 8: 1, 9: 1, 10: 1, 11: 1.5, 12: 2},
+    2: {2: -9, 3: -0.5, 4: -0.5, 5: 2, 6: 2.5, 7: 3.5},
 }
 _TURN = 0.02  # so much, of the sum of log errors over fillings, must one way more gain
 
@@ -71,25 +73,32 @@ def best(made: TablePlan, people: int | None, any_strategy: bool) -> TablePlan:
     """
     asked = made.workload or DEFAULT
     if not tried(made.layout, asked) or (people is None and asked == DEFAULT):
-        return made  # blocks of all sizes: of a tree the error of each can be told, and none stands out (docs/decisions.md)
+        return made  # a tree has the shortest intervals where people are many (docs/decisions.md)
     facts = (made.layout, made.guarantee.eps, made.unit, asked)
     if people is None and any_strategy:
         found = ways(*facts)
         if len(found) > 1:
             return dataclasses.replace(made, strategy=Sized.name, design=None, by_people=found)
-        return _bound(made, found[0].design)
-    return _bound(made, _design(made.layout, made.unit, asked, choice(*facts, people, looks=any_strategy)))
+        return _bound(made, found[0])
+    return _bound(made, _way(made.layout, made.unit, asked, choice(*facts, people, looks=any_strategy)))
 
 
-def _bound(made: TablePlan, design: Design | None) -> TablePlan:
-    if design is not None:
-        return dataclasses.replace(made, design=design)
-    return dataclasses.replace(made, strategy=Adaptive.name, workload=None, design=None)
+def _bound(made: TablePlan, way: Way) -> TablePlan:
+    if way.design is None:
+        return dataclasses.replace(made, strategy=Adaptive.name, workload=None, design=None)
+    return dataclasses.replace(made, strategy=Pruned.name if way.looks else made.strategy, design=way.design)
 
 
-def _design(layout: Layout, unit: Unit, workload: Workload, name: str) -> Design | None:
-    """The levels and shares of a plan; none of a table that looks."""
-    return None if name == LOOKS else design_for(layout, unit, DEFAULT if name == USUAL else workload)
+def _way(layout: Layout, unit: Unit, workload: Workload, name: str, people: int = 0) -> Way:
+    """A plan, from so many people on."""
+    if name == LOOKS and not in_blocks(workload):
+        return Way(people)
+    return Way(people, design_for(layout, unit, DEFAULT if name == USUAL else workload), name == LOOKS)
+
+
+def in_blocks(workload: Workload) -> bool:
+    """Whether blocks or squares are asked for: of several sizes, all of which matter."""
+    return any(part.kind in ("blocks", "squares") for part in workload.parts)
 
 
 def tried(layout: Layout, workload: Workload) -> bool:
@@ -104,6 +113,10 @@ def choice(
     layout: Layout, eps: Fraction, unit: Unit, workload: Workload, people: int | None, *, looks: bool = True
 ) -> str:
     """The plan with the smallest errors: PLANNED, USUAL or, if it may be, LOOKS."""
+    if workload == DEFAULT and people is not None:
+        axes, bits = _small(layout)
+        few = _step(layout, eps, unit, people) < _USUAL_FROM[axes][bits]
+        return LOOKS if looks and few else USUAL
     found = ratios(layout, eps, unit, workload, people)
     tree = USUAL if found[USUAL] < found[PLANNED] else PLANNED
     return LOOKS if looks and found[LOOKS] < CLEARLY * found[tree] else tree
@@ -135,9 +148,7 @@ def ways(layout: Layout, eps: Fraction, unit: Unit, workload: Workload) -> tuple
         path, turns = _path(_tried_out(*_small(layout), workload, steps, _FEWER), steps)
     one = counts_move(unit) * layout.cells / eps  # so many people are a filling of 1
     starts = [0, *(min(math.ceil(Fraction(2.0**turn) * one), LARGEST_TOTAL) for turn in turns)]
-    return tuple(
-        Way(start, _design(layout, unit, workload, name)) for start, name in zip(starts, path, strict=True)
-    )
+    return tuple(_way(layout, unit, workload, name, start) for start, name in zip(starts, path, strict=True))
 
 
 def _usual(axes: int, bits: int, steps: Sequence[int]) -> tuple[list[str], list[float]]:
@@ -204,7 +215,7 @@ def _tried_out(
     plans: dict[str, Strategy] = {
         PLANNED: PlannedTree(*facts, workload=workload),
         USUAL: PlannedTree(*facts),
-        LOOKS: Adaptive(*facts),
+        LOOKS: Pruned(*facts, workload=workload) if in_blocks(workload) else Adaptive(*facts),
     }
     asked = [own for part in workload.parts for own in _questions(part, sides)]
     found = []
@@ -222,6 +233,13 @@ def log_error(
     plan: Strategy, truth: Integers, asked: list[Integers], runs: int, bits: Bits | None = None
 ) -> float:
     """The mean over kinds of questions of the logarithm of the root mean square error."""
+    return float(log_errors(plan, truth, asked, runs, bits).mean())
+
+
+def log_errors(
+    plan: Strategy, truth: Integers, asked: list[Integers], runs: int, bits: Bits | None = None
+) -> Floats:
+    """The same for each kind."""
     places = np.nonzero(truth)
     keys = plan.layout.keys(places)
     order = np.argsort(keys)
@@ -236,7 +254,7 @@ def log_error(
         for axis in range(off.ndim):
             sums = sums.cumsum(axis)
         squares += [np.mean(_answers(sums, kind) ** 2) for kind in asked]
-    return float(np.log(np.maximum(squares / runs, 1e-3)).mean() / 2)
+    return np.asarray(np.log(np.maximum(squares / runs, 1e-3)) / 2)
 
 
 def _questions(part: Part, sides: tuple[int, ...]) -> Iterator[Integers]:
