@@ -86,6 +86,8 @@ module("engine.duck").on_this_machine(Elsewhere(), "a draft") ==> module("engine
 Elsewhere().check_kept(10**9) ==> Elsewhere().check_kept(dict({fix})["max_rows"])
 module("tables.subtrees.executors").shared_by_workers(os.getcwd(), of_spark("pyspark.sql.connect.session")) ==> parted(grid, **dict({fix}))
 module("tables.subtrees.executors").shared_by_workers("no folder", of_spark("pyspark.sql.session")) ==> shell("mkdir -p private") or module("tables.subtrees.executors").shared_by_workers(os.path.abspath("private"), of_spark("pyspark.sql.session"))
+# -- rows of a table in another order
+(lambda release: release.plan.intervals(release.to_arrow().take([0] * 400), 0.95))(parted(grid, strategy="tree")) ==> (lambda table: table.sort_by([("high", "descending")]))(parted(grid, strategy="tree").interval())
 # -- a table in parts
 parted(grid, cells_ledger, name="in parts", workers=1, parts="some parts") and parted(grid, cells_ledger, name="in parts") ==> parted(grid, cells_ledger, name="in parts", workers=1, **{**dict({fix}), "parts": "some parts"})
 parted(grid, cells_ledger, name="whole") and parted(grid, cells_ledger, name="whole", workers=1, parts="no parts") ==> parted(grid, cells_ledger, name="whole", workers=1, **dict({fix}))
@@ -534,13 +536,15 @@ def of_spark(module: str) -> Any:
     return ob.engine.cluster.SparkTable(SimpleNamespace(sparkSession=session), {}, "4")
 
 
-def parted(grid: ob.Domain, ledger: ob.Ledger | None = None, **words: Any) -> ob.Release:
+def parted(
+    grid: ob.Domain, ledger: ob.Ledger | None = None, strategy: str = "wavelet", **words: Any
+) -> ob.Release:
     """A table that workers can measure, and write into a folder."""
-    plan = ob.tables.plan(grid, unit=ob.Unit.cells(2), eps="0.1", count="people", strategy="wavelet")
+    plan = ob.tables.plan(grid, unit=ob.Unit.cells(2), eps="0.1", count="people", strategy=strategy)
     if ledger is None:
         place = Path(str(fresh_ledger().where) + ".cells")
         ledger = ob.Ledger.create(place, dataset="city", unit=ob.Unit.cells(2), budget=ob.Pure(1))
-    return ob.tables.release({"row": [1], "col": [2], "people": [3]}, plan, ledger=ledger, **words)
+    return ob.tables.release({"row": [1], "col": [2], "people": [10**6]}, plan, ledger=ledger, **words)
 
 
 def in_folder(folder: str, work: Callable[[], Any]) -> Any:
