@@ -123,6 +123,15 @@ def test_the_command_line_asks(release: Any, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.long("statistical tests")
+@pytest.mark.parametrize("strategy", ["tree", "filtered", "sized", "adaptive", "wavelet"])
+def test_a_table_with_intervals_says_for_which_rows_they_are_not_promised(strategy: str) -> None:
+    plan = tables.plan(
+        Domain([Grid("row", "col", shape=(16, 16))]), unit=Unit.cells(), eps=1, strategy=strategy
+    )
+    told = plan.footnote is not None and "not for the largest one" in plan.footnote
+    assert told == (plan.intervals is not None)
+
+
 def test_intervals_cover() -> None:
     """Over many runs: every published cell, non-zero cells, blocks and categories."""
     plan = tables.plan(DOMAIN, unit=Unit.cells(), eps="0.5", count="people")

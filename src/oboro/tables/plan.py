@@ -243,9 +243,11 @@ class TablePlan(Plan):
 
     @property
     def footnote(self) -> str | None:
-        """Which number to use for what."""
-        if self.strategy not in ("tree", "filtered", "sized"):
+        """Which number to use for what, and which rows have no interval."""
+        if not self.mechanism.carries:
             return None
+        if self.strategy not in ("tree", "filtered", "sized"):  # one number
+            return "the interval holds for each row, not for the largest one, nor for rows picked out by their values"
         name = count_name(self.count, self.domain)
         other = estimate_name(name, self.domain)
         return (
