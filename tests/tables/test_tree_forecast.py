@@ -260,3 +260,21 @@ def test_the_outlook_is_a_range_over_shapes_of_place() -> None:
     assert len({one.published for one in found}) == len(SHAPES)
     assert range_of(found) in plan.forecast(500_000).notes
     assert max(one.published for one in found) > 1.5 * min(one.published for one in found)
+
+
+def test_a_public_total_is_forecast_without_error_and_other_blocks_as_they_are_answered(
+    tmp_path: Path,
+) -> None:
+    """The standard errors of the forecast are those of the answers."""
+    domain = Domain([Grid("row", "col", shape=(16, 16))])
+    unit = Unit.cells(adjacency="replace")
+    plan = tables.plan(domain, unit=unit, eps=1, count="n", strategy="tree", total=90)
+    data = {"row": [3, 9], "col": [4, 4], "n": [60, 30]}
+    table = plan.publish(plan.measure(plan.prepare(data), system_bits()))
+    told = {row[1]: row[2] for row in plan.forecast().rows}
+    for side in (1, 2, 4, 8, 16):
+        answer = tables.ask(table, {"row": (0, side - 1), "col": (0, side - 1)})
+        if side > 1:  # a published cell has its own error
+            assert told[side * side] == pytest.approx(answer.standard_error, rel=1e-6, abs=1e-9)
+    assert told[256] == 0
+    assert write_forecast(plan, tmp_path / "forecast.html").exists()
