@@ -651,6 +651,11 @@ def test_what_surrounds_a_cell_is_read_with_the_interval_that_ask_gives(
     answer = tables.ask(table, {"row": (8, 15), "col": (16, 23)})
     told = f"{answer.value:,} in the surrounding 8 × 8 cells · 95% interval {answer.low:,} to {answer.high:,}"
     assert str(load(path, tmp_path / "profile", "#at=9,17")["#reading"]).endswith(told)
+    if strategy == "filtered":  # nothing is known of this cell by itself, and so no figure stands there
+        read = str(load(path, tmp_path / "other", "#at=15,23")["#reading"])
+        assert " · – · not on this page: `oboro table ask` answers it" in read
+        assert read.count(" in the surrounding ") == 1
+        assert "95% interval" in read
 
 
 @pytest.mark.long("pages in a browser")

@@ -183,7 +183,9 @@ MAP = {
     "count": both("count"),
     "legend_difference": both("Released minus true"),
     "interval": both("95% interval {low} to {high}"),
-    "in_cells": both("in published cells; more people are known to live in the area, at no cell of it"),
+    "unanswered": both(
+        "not on this page: `oboro table ask` answers it from the Parquet file, with its interval"
+    ),
     "sum": both("a sum of cells, without an interval"),
     "own_intervals": both(
         "Each cell has its own interval. Blocks and areas are sums of cells, without an interval: the file carries none for them."

@@ -203,8 +203,8 @@
   const figures = () => {
     const table = shownTable(), found = pyramid(table), all = state.chosen.every((code) => code < 0);
     const answers = shownTable() === 0 ? answersFor() : null, asked = answers !== null, exact = BigInt(asked ? answers.total[0] : data.tables[table].total);
-    byId("total-interval").textContent = asked ? say("interval", { low: bigNumber(answers.total[1]), high: bigNumber(answers.total[2]) }) : data.partial ? say("in_cells") : "";
-    byId("total").textContent = asked ? bigNumber(answers.total[0]) : all && exact > BigInt(Number.MAX_SAFE_INTEGER) ? new Intl.NumberFormat("en").format(exact) : number(found.total);
+    byId("total-interval").textContent = asked ? say("interval", { low: bigNumber(answers.total[1]), high: bigNumber(answers.total[2]) }) : data.partial ? say("unanswered") : "";
+    byId("total").textContent = asked ? bigNumber(answers.total[0]) : data.partial ? "–" : all && exact > BigInt(Number.MAX_SAFE_INTEGER) ? new Intl.NumberFormat("en").format(exact) : number(found.total);
     const own = level(table), values = own.values, places = data.places[data.sides.indexOf(state.side)];
     let filled = 0, most = 0;
     for (const value of values) { if (value > 0) filled++; if (value > most) most = value; }
@@ -233,10 +233,10 @@
 
   // ---- reading a cell
 
+  const oneRow = () => state.side === 1 && data.columns.every((column, i) => state.chosen[i] >= 0 || column.values.length === 1);
   const interval = (position) => { // of one cell in one layer, where the table brought it
     const source = sourceOf(data.tables[shownTable()]), found = [...source.found].filter(([layer]) => wanted(layer));
-    const possible = data.columns.every((column, i) => state.chosen[i] >= 0 || column.values.length === 1);
-    if (!source.intervals || state.side !== 1 || !possible || found.length !== 1) return null;
+    if (!source.intervals || !oneRow() || found.length !== 1) return null;
     const { positions, counts, below, above } = found[0][1];
     let low = 0, high = positions.length - 1;
     while (low < high) { const middle = (low + high) >> 1; if (positions[middle] < position) low = middle + 1; else high = middle; }
@@ -256,24 +256,30 @@
     const shown = level(shownTable()), position = (row - shown.row) * shown.cols + col - shown.col;
     const answer = answered(state.side, position), count = answer ? answer[0] : shown.at(position);
     const middle = [(row + .5) * state.side, (col + .5) * state.side], degrees = earth.where(...middle);
-    const lines = [["where", placeName(row, col, state.side)], ["count", number(count)]];
+    const reach = answer ? answer.slice(1) : interval(position);
+    const unanswered = data.partial && !reach && data.tables[shownTable()].role === "published" && !(oneRow() && count > 0);
+    const lines = [["where", placeName(row, col, state.side)], ["count", unanswered ? "–" : number(count)]]; // published cells are not all that is known of a block
     if (comparing) {
       const truth = level(0).at(position);
       lines.push(["truly", say("truly", { count: number(truth) })], ["", say("diff", { count: (count > truth ? "+" : "") + number(count - truth) })]);
     }
-    const reach = answer ? answer.slice(1) : interval(position), width = data.widths[mesh ? sideName(state.side) : state.side];
+    const width = data.widths[mesh ? sideName(state.side) : state.side];
     if (reach) lines.push(["", say("interval", { low: number(Math.max(0, reach[0])), high: number(reach[1]) })]);
     else if (width !== undefined && data.tables[shownTable()].role === "published") lines.push(["", say("within", { width: number(width, width < 10 ? 1 : 0) })]);
-    else if (data.partial) lines.push(["quiet", say("in_cells")]);
+    else if (unanswered) lines.push(["quiet", say("unanswered")]);
     else if (data.ownIntervals && (state.side > 1 || count > 0)) lines.push(["quiet", say("sum")]);
-    const index = data.sides.indexOf(state.side), wider = data.sides[Math.min(index + (mesh ? 1 : 3), data.sides.length - 1)];
+    const index = data.sides.indexOf(state.side), larger = data.sides.slice(index + 1);
+    const placed = (side) => {
+      const around = level(shownTable(), side), times = side / state.side;
+      return [around, (Math.floor(row / times) - around.row) * around.cols + Math.floor(col / times) - around.col];
+    };
+    const usual = data.sides[Math.min(index + (mesh ? 1 : 3), data.sides.length - 1)];
+    const wider = unanswered ? larger.find((side) => answered(side, placed(side)[1])) : usual;
     if (wider > state.side) {
-      const around = level(shownTable(), wider), times = wider / state.side;
-      const at = (Math.floor(row / times) - around.row) * around.cols + Math.floor(col / times) - around.col;
-      const whole = answered(wider, at);
+      const [around, at] = placed(wider), whole = answered(wider, at);
       const told = [say("around", { count: number(whole ? whole[0] : around.at(at)), side: sideName(wider) })];
       if (whole) told.push(say("interval", { low: number(Math.max(0, whole[1])), high: number(whole[2]) }));
-      lines.push(["quiet", told.join(" · ")]);
+      if (whole || !data.partial) lines.push(["quiet", told.join(" · ")]);
     }
     if (earth.areas) for (const line of earth.areas.lines(Math.floor(middle[0]), Math.floor(middle[1]), state.chosen.join(","))) lines.push(["quiet", line]);
     if (degrees) lines.push(["quiet", degrees]);
