@@ -53,7 +53,7 @@ def test_a_page_shows_the_table_its_figures_and_the_errors(tmp_path: Path) -> No
     assert "&lt;an example&gt;" in page
     assert "<an example>" not in page
     assert "0.5 is printed where it is 0.25." in page
-    assert "1e-07" in page
+    assert "1e-7" in page
     assert page.count("<polyline") == 1
     assert page.count("<circle cx=") >= 1
     shown = pixels(page).astype(int)
