@@ -291,7 +291,7 @@ def test_another_number_of_answers_is_refused_before_anything_is_spent(parties: 
 def test_the_protocol_as_printed_carries_its_drawers_delta() -> None:
     with pytest.raises(GuaranteeError, match="knows its indices") as caught:
         ob.secure.plan(eps=1, delta="1e-10", method="printed", draws=2)
-    assert "3.3886333e-06" in caught.value.given
+    assert "3.3886333e-6" in caught.value.given
     offered = dict(part.split("=") for part in caught.value.fix.replace("'", "").split(", "))
     plan = ob.secure.plan(eps=1, method="printed", draws=2, **offered)
     paper = ob.secure.plan(eps=1, delta="1e-10", method="paper", draws=2)

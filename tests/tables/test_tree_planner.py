@@ -21,7 +21,7 @@ from oboro.tables.cells import Layout
 from oboro.tables.tree import planner
 from oboro.tables.tree.lattice import Level, lattice_of
 from oboro.tables.tree.planner import Problem, improved, moments, plan_shares
-from oboro.tables.tree.strategy import _is_node, _sizes, design_for
+from oboro.tables.tree.strategy import _is_node, design_for, places_of
 from oboro.tables.tree.workload import DEFAULT, Workload, profiles
 from oboro.tables.wavelet import Wavelet
 from support import steps
@@ -145,7 +145,7 @@ def test_no_block_size_of_the_default_plan_is_worse_than_under_the_wavelet(domai
     """And that costs less than 5% on average. Planned without, one size has 1.25 to 1.6 times the wavelet's error."""
     plan = tables.plan(domain, unit=Unit.cells(), eps="0.1", strategy="tree")
     paper, lattice = Wavelet(plan.layout, Pure("0.1"), plan.unit), lattice_of(domain)
-    sizes = [_sizes(plan.layout, lattice, height) for height in range(plan.layout.bits + 1)]
+    sizes = [places_of(plan.layout, lattice, height) for height in range(plan.layout.bits + 1)]
     heights = [h for h, own in enumerate(sizes) if all(map(_is_node, lattice.trees, own))]
     assert len(heights) >= 6
     for height in heights:
