@@ -69,6 +69,7 @@ NAMED = {
     "areas": {"areas, rows that hold nobody", "areas, areas", "areas, cells"},
     "areas, known": {"areas, known, rows that hold people", "areas, known, areas"},
     "adaptive": {"adaptive, rows that hold people", "adaptive, all"},
+    "adaptive, blocks": {"adaptive, blocks, rows that hold people", "adaptive, blocks, blocks of 16 x 16"},
     "sized": {"sized, rows that hold people", "sized, all"},
     "series": {
         "series, ticks at once",

@@ -96,6 +96,7 @@ def made() -> dict[str, Callable[[Tally, str, str, Sequence[float], int, Bits], 
         "filtered": _filtered,
         "filtered, sea": _filtered_at_sea,
         "adaptive": _adaptive,
+        "adaptive, blocks": _tree_that_looks,
         "sized": _sized,
         "areas": _areas,
         "areas, known": _areas_known,
@@ -220,16 +221,26 @@ def _series(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: in
     series(tally, name, eps, levels, max(runs // 4, 1), bits)
 
 
-def _adaptive(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
+def _adaptive(
+    tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits, **planned: object
+) -> None:
     """Few people, whose number is public, in half of the runs; many in the others."""
     density = people().reshape(-1) + 0.01
     few = np.random.default_rng(3).multinomial(3000, density / density.sum())
     grid = Domain([Grid("row", "col", shape=(_SIDE, _SIDE))])
-    looks = {"eps": eps, "count": "n", "strategy": "adaptive"}
+    looks = {"eps": eps, "count": "n", "strategy": "adaptive", **planned}
     plan = table_plan(grid, unit=Unit.cells(adjacency="replace"), total=int(few.sum()), **looks)  # type: ignore[call-overload]
     _table(tally, name, plan, few.reshape(_SIDE, _SIDE), levels, max(runs // 8, 1), bits)
     plan = table_plan(grid, unit=Unit.cells(), **looks)  # type: ignore[call-overload]
     _table(tally, name, plan, people(), levels, max(runs // 8, 1), bits)
+
+
+def _tree_that_looks(
+    tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits
+) -> None:
+    from oboro.tables import blocks
+
+    _adaptive(tally, name, eps, levels, runs, bits, workload=blocks())
 
 
 def _sized(tally: Tally, name: str, eps: str, levels: Sequence[float], runs: int, bits: Bits) -> None:
