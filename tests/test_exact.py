@@ -17,6 +17,11 @@ def test_a_float_is_the_decimal_that_prints_it() -> None:
     assert sum(rational("eps", 0.1) for _ in range(10)) == 1
     assert rational("eps", np.float64(0.1)) == rational("eps", np.float32(0.1)) == Fraction(1, 10)
     assert rational("eps", np.int64(3)) == 3
+    kept = rational("eps", Fraction(np.int64(1), np.int64(10)))  # it keeps what it was given
+    assert (kept, type(kept.numerator), type(kept.denominator)) == (Fraction(1, 10), int, int)
+    kept._numerator = 0.5  # by force
+    with pytest.raises(ParameterError, match="eps is not a number"):
+        rational("eps", kept)
 
 
 @pytest.mark.parametrize(

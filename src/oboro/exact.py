@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 import pickle
 import re
 from collections import OrderedDict
@@ -39,8 +40,11 @@ def rational(name: str, value: object, example: object = "0.1") -> Fraction:
         numerator, denominator = value.as_integer_ratio()
     else:
         return _of_text(name, value, example)
-    if type(numerator) is not int or type(denominator) is not int:  # somebody wrote to it
-        raise _not_a_number(name, value, example)
+    if type(numerator) is not int or type(denominator) is not int:
+        try:  # Fraction keeps whole numbers of NumPy as they are
+            numerator, denominator = operator.index(numerator), operator.index(denominator)
+        except TypeError:  # somebody wrote to it
+            raise _not_a_number(name, value, example) from None
     if -_BEYOND < numerator < _BEYOND and denominator < _BEYOND:
         made: Fraction = _made(Fraction)  # one of its own: the parts of a Fraction can be written to
         made._numerator, made._denominator = numerator, denominator  # type: ignore[attr-defined]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import linecache
 import sqlite3
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -284,3 +287,68 @@ def test_the_work_of_a_reservation_does_not_grow_with_the_history(tmp_path: Path
     for number in range(200):
         spend(ledger, "1e-6", f"{number}")
     assert 0 < steps_of_a_reservation(ledger) <= few * 1.2
+
+
+@pytest.mark.parametrize("what", ["write", "read"])
+def test_an_interrupt_between_any_two_lines_of_a_transaction_leaves_nothing_locked(
+    tmp_path: Path, what: str
+) -> None:
+    """Ctrl-C, and whatever a handler of a signal raises: the next one of this thread, of another and of another process can go on."""
+    ledger = make(tmp_path / "a", budget=Pure(9))
+    work = {"write": lambda: spend(ledger, "0.01"), "read": lambda: ledger.spent}[what]
+    places, own = 0, ledger._database
+    with own.raw() as driver:
+        driver.execute("PRAGMA synchronous = OFF")  # no disk is waited for
+    work()
+    while _interrupted(work, places + 1):
+        places += 1
+        with contextlib.closing(sqlite3.connect(tmp_path / "a", timeout=0, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            other.execute("ROLLBACK")
+        assert _free(own._turn)
+        assert (own._holder, own._leader, [*own._jobs]) == (None, None, [])
+    assert places > 30
+    work()
+    ledger.verify()
+
+
+def _free(turn: Any) -> bool:
+    """Whether another thread can have it."""
+    got: list[bool] = []
+
+    def take() -> None:
+        got.append(turn.acquire(blocking=False))
+        if got[0]:
+            turn.release()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    thread.join()
+    return got[0]
+
+
+def _interrupted(work: Callable[[], object], place: int) -> bool:
+    """Whether the work came to the line of this number within its transaction, at which it was interrupted."""
+    left, files = place, (database.__file__, contextlib.__file__)
+
+    def look(frame: Any, event: str, _: object) -> Any:
+        nonlocal left
+        code = frame.f_code
+        # no signal is looked at between a lock of the system and its `with`
+        if code.co_filename not in files or code.co_qualname in ("Database._in_turn", "Database.write"):
+            return None
+        if event in ("call", "line") and "_guard" not in linecache.getline(code.co_filename, frame.f_lineno):
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return look
+
+    sys.settrace(look)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False

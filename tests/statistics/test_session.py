@@ -447,6 +447,17 @@ def test_a_question_that_is_asked_again_is_the_same_only_if_every_word_is(tmp_pa
     ledger.verify()
 
 
+def test_columns_that_are_called_as_a_word_of_a_question_are_not_that_word(tmp_path: Path) -> None:
+    ledger = ob.Ledger.create(tmp_path / "a", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(20))
+    names = ["age", "expected_n", "100"]
+    domain = ob.Domain([ob.Category(name, ["a", "b"]) for name in names])
+    session = ob.Session({name: ["a", "b"] for name in names}, domain=domain, ledger=ledger)
+    grouped = session.histogram("age", by=["expected_n", "100"], eps=1)
+    assert grouped.to_arrow().column_names == ["expected_n", "100", "age", "count"]
+    with pytest.raises(ob.OboroError, match="expected_n"):
+        session.histogram("age", expected_n="100", eps=1)
+
+
 def test_what_gets_hold_of_a_plan_cannot_change_the_next_answer(tmp_path: Path) -> None:
     ledger = ob.Ledger.create(tmp_path / "a", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(20))
     session = ob.Session({"age": [30, 40, 50]}, domain=ob.Domain([ob.Integer("age", 0, 120)]), ledger=ledger)

@@ -28,7 +28,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -160,7 +159,7 @@ class Database:
     def reading(self) -> AbstractContextManager[Connection]:
         """A consistent view: nothing that others write meanwhile is seen."""
         if self._engine is None:
-            return _OnFile(self, Progress(), write=False)
+            return self._on_file(Progress(), write=False)
         return self._on_server(self._engine, Progress(), write=False)
 
     def write(self, work: Callable[[Connection], T]) -> T:
@@ -190,7 +189,11 @@ class Database:
                         with self.writing() as connection:
                             return work(connection)
         finally:
-            self._hand_over(job)
+            try:
+                self._hand_over(job)
+            except BaseException:  # interrupted: without a leader all others would wait without end
+                self._hand_over(job)
+                raise
         if job.found is None:
             with self.writing() as connection:
                 return work(connection)
@@ -241,7 +244,7 @@ class Database:
     def writing(self, progress: Progress | None = None) -> AbstractContextManager[Connection]:
         """A transaction that is recorded as a whole, durably, or not at all."""
         if self._engine is None:
-            return _OnFile(self, progress or Progress(), write=True)
+            return self._on_file(progress or Progress(), write=True)
         return self._on_server(self._engine, progress or Progress(), write=True)
 
     @contextmanager
@@ -303,6 +306,48 @@ class Database:
             )
 
     @contextmanager
+    def _on_file(self, progress: Progress, *, write: bool) -> Iterator[Connection]:
+        """All or nothing of what is done within. An interrupt can come between any two lines, also after the last one within:
+        a generator that nobody goes on with is ended by Python, and so undoes it all and lets the next one have its turn."""
+        seen, file = self.seen, self._file  # by now: what others see meanwhile may not be in this view
+        assert file is not None
+        with self._in_turn():
+            connection: Connection | None = None
+            began = False
+            try:
+                driver = file.opened()
+                began = not driver.in_transaction  # what somebody else began is not ours to undo
+                driver.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                version = driver.execute("PRAGMA data_version").fetchone()
+                tip, self._tip = self._tip, None
+                known = tip[2:] if tip is not None and tip[0] is driver and tip[1] == version else ()
+                connection = Connection(driver, None, *known)
+                progress.writing = write
+                self._check_file(progress)
+                if connection.tip is None:
+                    if write:
+                        self._check_journal(connection, progress)
+                    _refuse_older_copy(connection, seen)
+                yield connection
+                progress.committing = write
+                connection.end()
+                driver.execute("COMMIT")
+            except BaseException as error:
+                try:
+                    if connection is not None:
+                        connection.end()
+                finally:
+                    if began:
+                        file.undo()
+                if isinstance(error, UnicodeDecodeError | sqlite3.Error):
+                    raise worded(self.place, progress, error) from None
+                raise
+            if write:
+                self._check_file(progress)  # a file that was taken away keeps nothing
+            if connection.tip is not None:
+                self._tip = driver, version, connection.tip, connection.schema
+
+    @contextmanager
     def _on_server(
         self, engine: sqlalchemy.Engine, progress: Progress, *, write: bool
     ) -> Iterator[Connection]:
@@ -347,86 +392,6 @@ class Database:
             self._jobs.clear()  # of threads that are not in the child
         else:
             self._turn.release()
-
-
-class _OnFile(AbstractContextManager[Connection]):
-    """A transaction on a SQLite file: all or nothing of what is done within."""
-
-    def __init__(self, database: Database, progress: Progress, *, write: bool) -> None:
-        self._database, self._progress, self._write = database, progress, write
-        self._turn: AbstractContextManager[None] | None = None
-        self._connection: Connection | None = None
-        self._version: object = None
-        self._began = False
-
-    def __enter__(self) -> Connection:
-        database, progress = self._database, self._progress
-        seen = database.seen  # by now: what others see meanwhile may not be in this view
-        assert database._file is not None
-        try:
-            if database._holder != threading.get_ident():
-                self._turn = database._in_turn()
-                self._turn.__enter__()
-            driver = database._file.opened()
-            self._began = not driver.in_transaction  # what somebody else began is not ours to undo
-            driver.execute("BEGIN IMMEDIATE" if self._write else "BEGIN")
-            self._version = driver.execute("PRAGMA data_version").fetchone()
-            tip, database._tip = database._tip, None
-            known = tip[2:] if tip is not None and tip[0] is driver and tip[1] == self._version else ()
-            self._connection = connection = Connection(driver, None, *known)
-            progress.writing = self._write
-            database._check_file(progress)
-            if connection.tip is None:
-                if self._write:
-                    database._check_journal(connection, progress)
-                _refuse_older_copy(connection, seen)
-            return connection
-        except BaseException as error:
-            self._end(error)
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            self._end(error)
-            return
-        database, progress, connection = self._database, self._progress, self._connection
-        assert connection is not None
-        assert connection.sqlite is not None
-        try:
-            progress.committing = self._write
-            connection.end()
-            connection.sqlite.execute("COMMIT")
-        except BaseException as failed:
-            self._end(failed)
-            raise
-        try:
-            if self._write:
-                database._check_file(progress)  # a file that was taken away keeps nothing
-            if connection.tip is not None:
-                database._tip = connection.sqlite, self._version, connection.tip, connection.schema
-        finally:
-            self._leave()
-
-    def _end(self, error: BaseException) -> None:
-        """Undoes it all, lets the next one have its turn, and says in our words what went wrong, where SQLite says it."""
-        database = self._database
-        assert database._file is not None
-        try:
-            if self._connection is not None:
-                self._connection.end()
-            if self._began:
-                database._file.undo()
-        finally:
-            self._leave()
-        if isinstance(error, UnicodeDecodeError | sqlite3.Error):
-            raise worded(database.place, self._progress, error) from None
-
-    def _leave(self) -> None:
-        turn, self._turn = self._turn, None
-        if turn is not None:
-            turn.__exit__(None, None, None)
 
 
 class _Job(Generic[T]):

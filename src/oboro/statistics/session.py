@@ -275,7 +275,7 @@ def _words(question: tuple[object, ...], asked: Asked) -> Words | None:
     """A question in the caller's words, each with its kind; None where it says something that may change under it."""
     if not question:
         return None
-    said = [*question]
+    said: list[object] = [len(question), *question]  # a column may be called as what is said with a question
     for name, value in asked.items():
         if name != "name":
             said += [name, value]
