@@ -278,3 +278,19 @@ def test_a_public_total_is_forecast_without_error_and_other_blocks_as_they_are_a
             assert told[side * side] == pytest.approx(answer.standard_error, rel=1e-6, abs=1e-9)
     assert told[256] == 0
     assert write_forecast(plan, tmp_path / "forecast.html").exists()
+
+
+def test_a_tree_that_looks_forecasts_a_public_total_without_error_too() -> None:
+    def whole(total: int | None) -> float:
+        plan = tables.plan(
+            Domain([Grid("row", "col", shape=(16, 16))]),
+            unit=Unit.cells(adjacency="replace"),
+            eps=1,
+            count="n",
+            strategy="adaptive",
+            workload=tables.blocks(),
+            total=total,
+        )
+        return float(plan.forecast().rows[-1][2])
+
+    assert whole(90) == 0 < whole(None)

@@ -5,7 +5,6 @@ row=100..131   col=7   sex=F   code=5339,5340   age=20..64
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -423,9 +422,7 @@ def least_squares_top(
 ) -> Top:
     """Blocks from the noisy counts of some of their levels."""
     precisions = [precision(noise) for noise in noises]
-    mu = moments(lattice, levels, precisions)
-    if total is not None:
-        mu.reshape(-1)[0] = math.inf  # it is known without error
+    mu = moments(lattice, levels, precisions, total)
 
     def error(some: Bools) -> Error:
         return error_of(lattice, levels, noises, mu, [some]) if some.any() else Error()

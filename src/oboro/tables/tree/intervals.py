@@ -318,9 +318,7 @@ def estimates(
     lattice = lattice_of(layout.domain)
     possible = lattice.possible(layout)
     leaves = estimated(noisy, lattice, design, noises, possible, total)
-    mu = moments(lattice, design.levels, [precision(noise) for noise in noises])
-    if total is not None:
-        mu.reshape(-1)[0] = math.inf  # a public total is known without error
+    mu = moments(lattice, design.levels, [precision(noise) for noise in noises], total)
     finest = design.levels.index(lattice.finest)
     raw = noisy[finest].reshape(-1)
     cut = None if share is None else cut_of_cells(raw, possible, noises[finest], share)

@@ -313,11 +313,15 @@ def rounded(levels: Sequence[Level], shares: Floats) -> tuple[tuple[Level, ...],
 # All of this works on noisy counts: it is post-processing, and may use floating-point numbers.
 
 
-def moments(lattice: Lattice, levels: Sequence[Level], precisions: Sequence[float]) -> Floats:
-    """mu_j for all levels j."""
+def moments(
+    lattice: Lattice, levels: Sequence[Level], precisions: Sequence[float], total: int | None = None
+) -> Floats:
+    """mu_j for all levels j. A public `total` is known without error."""
     mu = np.zeros(lattice.shape)
     for level, precision in zip(levels, precisions, strict=True):
         mu[tuple(slice(0, at + 1) for at in level)] += precision * lattice.under(level)
+    if total is not None:
+        mu.reshape(-1)[0] = np.inf
     return mu
 
 

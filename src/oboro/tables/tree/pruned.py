@@ -191,7 +191,7 @@ class Pruned(Adaptive):
     def variance(self, height: int) -> float:
         bits = self.layout.bits
         lattice, levels = _of_keys([bits - own for own, _ in self._levels])
-        mu = moments(lattice, levels, [precision(noise) for _, noise in self._levels])
+        mu = moments(lattice, levels, [precision(noise) for _, noise in self._levels], self.total)
         return float((block(lattice.trees[0], bits - height) / mu).sum())
 
     def forecast(self, expected_total: int | None = None) -> Forecast:

@@ -394,10 +394,8 @@ class PlannedTree(Strategy):
     @cached_property
     def moments(self) -> Floats:
         """What least squares makes of the noise, by level."""
-        found = moments(self.lattice, self.chosen.levels, [precision(noise) for noise in self.noises])
-        if self.total is not None:
-            found.reshape(-1)[0] = math.inf  # it is known without error
-        return found
+        precisions = [precision(noise) for noise in self.noises]
+        return moments(self.lattice, self.chosen.levels, precisions, self.total)
 
     def variance(self, height: int) -> float:
         profile = block_profile(self.layout, height).reshape(self.lattice.shape)
