@@ -55,8 +55,12 @@ def table_of(columns: Mapping[str, Numbers | Array]) -> Table:
     return pa.Table.from_arrays(list(arrays.values()), list(arrays)) if arrays else pa.table({})
 
 
+_KINDS = {"double": "float64", "float": "float32", "halffloat": "float16"}  # others have NumPy's name
+
+
 def numbers_in(table: Table, name: str) -> Numbers:
     """A column of numbers without nulls as an array; as `to_numpy`, which loads pandas where it is installed."""
     own = table.column(name).combine_chunks()
-    values = np.frombuffer(own.buffers()[1], dtype=own.type.to_pandas_dtype())
+    kind = str(own.type)
+    values = np.frombuffer(own.buffers()[1], dtype=_KINDS.get(kind, kind))
     return np.asarray(values[own.offset : own.offset + len(own)])
