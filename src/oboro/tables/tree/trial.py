@@ -62,7 +62,7 @@ FAR = 0.9  # and by as much for the forecast of a tree to say so
 # the filling, as a power of two, from which the default tree is as good for the default questions, by bits of a side
 _USUAL_FROM = {
     1: {2: -9, 3: -2, 4: 0, 5: 0, 6: 0, 7: 0.5, 8: 1, 9: 1, 10: 1, 11: 1.5, 12: 2},
-    2: {2: -9, 3: -0.5, 4: -0.5, 5: 2, 6: 4.5, 7: 3.5},
+    2: {2: -9, 3: -0.5, 4: -0.5, 5: 2, 6: 6.5, 7: 3.5},
 }
 _TURN = 0.02  # so much, of the sum of log errors over fillings, must one way more gain
 
