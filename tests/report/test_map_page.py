@@ -640,13 +640,17 @@ def test_what_surrounds_a_cell_is_read_with_the_interval_that_ask_gives(
     strategy: str, tmp_path: Path
 ) -> None:
     from oboro import tables
-    from oboro.noise import system_bits
+    from oboro.noise.bits import UnsafeBitsWarning, UnsafeDeterministicBits
     from oboro.privacy import Unit
 
     domain = Domain([Grid("row", "col", shape=(32, 32))])
     plan = tables.plan(domain, unit=Unit.cells(), eps=1, count="n", strategy=strategy)
     rows = {"row": [9, 9, 14], "col": [17, 18, 22], "n": [400, 30, 200]}
-    table = plan.publish(plan.measure(plan.prepare(rows), system_bits()))
+    with pytest.warns(
+        UnsafeBitsWarning
+    ):  # which cells are kept is chance: here those that it keeps are always the same
+        bits = UnsafeDeterministicBits("surroundings")
+    table = plan.publish(plan.measure(plan.prepare(rows), bits))
     path = write_map(table, domain, tmp_path / "map.html", language="en")
     answer = tables.ask(table, {"row": (8, 15), "col": (16, 23)})
     told = f"{answer.value:,} in the surrounding 8 × 8 cells · 95% interval {answer.low:,} to {answer.high:,}"

@@ -215,15 +215,15 @@ def test_intervals_hold_whichever_way_is_gone() -> None:
 
 
 @pytest.mark.long("statistical tests")
-@pytest.mark.parametrize(("axes", "bits"), [(2, 5), (2, 6), (1, 8), (1, 10)])
+@pytest.mark.parametrize(("axes", "bits"), [(2, 5), (2, 6), (1, 8), (1, 10), (1, 12)])
 def test_where_the_default_tree_begins_is_where_it_is_nearly_as_good(axes: int, bits: int) -> None:
-    """On made-up tables, at every filling: what `_USUAL_FROM` picks is within 1.15 of the better one; measured, at most 1.09."""
+    """On made-up tables, at every filling: what `_USUAL_FROM` picks is within 1.12 of the better one. With 60 runs on each shape it is known to 2%."""
     steps = tuple(range(-6, 7, 2))
-    found = trial._tried_out(axes, bits, DEFAULT, steps, 8)
+    found = trial._tried_out(axes, bits, DEFAULT, steps, 60)
     turn = trial._USUAL_FROM[axes][bits]
     for step, logs in zip(steps, found, strict=True):
         picked = logs[trial.LOOKS if step < turn else trial.USUAL]
-        assert picked <= min(logs.values()) + math.log(1.15)
+        assert picked <= min(logs.values()) + math.log(1.12)
 
 
 def test_a_line_and_other_questions_have_ways_of_their_own() -> None:
