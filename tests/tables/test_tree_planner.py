@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import count
 
 import numpy as np
 import pytest
@@ -62,8 +63,9 @@ def test_shares_are_rationals_that_add_up_to_one(domain: Domain, workload: Workl
 
 
 @pytest.mark.parametrize(("domain", "most"), [(CITY, 6_000_000), (PEOPLE, 18_000)], ids=["city", "people"])
-def test_planning_is_a_short_search(domain: Domain, most: int) -> None:
+def test_planning_is_a_short_search(domain: Domain, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many levels the search is compiled, so that little is left in Python; of few it runs there, some 0.15 s of it."""
+    monkeypatch.setattr(planner, "_searches", count())
     design_for(Layout(domain), Unit.cells())
     plan_shares.cache_clear()  # type: ignore[attr-defined]
     assert 1000 < steps(lambda: design_for(Layout(domain), Unit.cells())) < most
@@ -71,11 +73,23 @@ def test_planning_is_a_short_search(domain: Domain, most: int) -> None:
 
 def test_a_search_that_is_not_compiled_finds_the_same_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
-    for small in (planner._SMALL, 0):
-        monkeypatch.setattr(planner, "_SMALL", small)
+    for before in (0, planner._PATIENCE):
+        monkeypatch.setattr(planner, "_searches", count(before))
+        for domain in (CITY, Domain([Integer("age", 0, 1000)])):
+            plan_shares.cache_clear()  # type: ignore[attr-defined]
+            found.append(tables.plan(domain, unit=Unit.cells(), eps="0.1", strategy="tree").shares)
+    assert found[:2] == found[2:]
+
+
+def test_a_process_that_plans_often_compiles_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "_searches", count())
+    taken = []
+    for _ in range(2 * planner._PATIENCE):
         plan_shares.cache_clear()  # type: ignore[attr-defined]
-        found.append(tables.plan(CITY, unit=Unit.cells(), eps="0.1", strategy="tree").shares)
-    assert found[0] == found[1]
+        taken.append(steps(lambda: design_for(Layout(CITY), Unit.cells())))
+        if taken[-1] < taken[0] / 20:
+            break
+    assert 1 < len(taken) < 20
 
 
 @pytest.mark.parametrize("power", [1, 2])

@@ -1,7 +1,7 @@
 """The compiled loops of the projection. Compiled once, then read from a cache on disk.
 
-Rows are copied number by number: a slice that is assigned an array would have Numba compile the text of the error for
-shapes that do not fit, which takes longer than all the rest.
+Rows are filled and copied number by number: a slice that is assigned an array would have Numba compile the text of the error for
+shapes that do not fit, which takes longer than all the rest, and a slice that is passed on is compiled, too.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _SEED = 1e-3  # of what is estimated at 0 or less: it takes people only where ma
 
 
 @compiled
-def _nearest(total: float, wanted: Floats, allowed: Bools, sorted_: Floats, out: Floats) -> None:
-    """The point nearest to `wanted` among those that are 0 or more, 0 where not allowed, and add up to `total`."""
+def _nearest(total: float, parts: int, wanted: Floats, allowed: Bools, sorted_: Floats, out: Floats) -> None:
+    """The point nearest to the first parts of `wanted` among those that are 0 or more, 0 where not allowed, and add up to `total`."""
     size = 0
-    for i in range(wanted.size):
+    for i in range(parts):
         if allowed[i]:
             at = size
             while at > 0 and sorted_[at - 1] < wanted[i]:
@@ -39,7 +39,7 @@ def _nearest(total: float, wanted: Floats, allowed: Bools, sorted_: Floats, out:
             cut = level
         else:
             break
-    for i in range(wanted.size):
+    for i in range(parts):
         out[i] = max(wanted[i] - cut, 0.0) if allowed[i] else 0.0
 
 
@@ -47,26 +47,26 @@ _TIE = 1e-6  # people: remainders that differ by less are equal
 
 
 @compiled
-def _rounded(total: int, parts: Floats, allowed: Bools, carry: Floats, out: Integers) -> None:
-    """Whole numbers that add up to `total`, by largest remainder. `carry` is what earlier rounding took from each.
+def _rounded(total: int, parts: int, wanted: Floats, allowed: Bools, carry: Floats, out: Integers) -> None:
+    """Whole numbers for the first parts of `wanted` that add up to `total`, by largest remainder. `carry` is what earlier rounding took from each.
 
     Cells of one block differ by whole numbers, so that their remainders are equal, and the first of them goes first. What
     floating point adds to them must not decide: `how_far` follows the same rule.
     """
     left, near = total, min(_TIE + 1e-12 * total, 0.25)
-    for i in range(parts.size):
-        out[i] = int(np.floor(parts[i] + near))
+    for i in range(parts):
+        out[i] = int(np.floor(wanted[i] + near))
         left -= out[i]
-        carry[i] += parts[i] - out[i]
+        carry[i] += wanted[i] - out[i]
     while left != 0:
         best = -1
-        for i in range(parts.size):
+        for i in range(parts):
             if not allowed[i] or (left < 0 and out[i] == 0):
                 continue
             if best < 0 or (carry[i] > carry[best] + near if left > 0 else carry[i] < carry[best] - near):
                 best = i
         # sums beyond 2^53 are not exact in floating point: what is then left over goes to one part at once
-        step = 1 if 0 < left <= parts.size else (max(left, -out[best]) if left < 0 else left)
+        step = 1 if 0 < left <= parts else (max(left, -out[best]) if left < 0 else left)
         out[best] += step
         carry[best] -= step
         left -= step
@@ -127,7 +127,8 @@ def share_out(held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool,
     good = np.ones(parts, np.bool_)
     for node in range(held.size):
         if held[node] == 0:
-            out[node, :] = 0
+            for i in range(parts):
+                out[node, i] = 0
             continue
         if all_allowed and parts == 4:
             _quarters(
@@ -140,12 +141,12 @@ def share_out(held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool,
                 out[node],
             )
             continue
-        if not all_allowed:
-            for i in range(parts):
+        for i in range(parts):
+            carry[i] = 0.0
+            if not all_allowed:
                 good[i] = allowed[node, i]
-        _nearest(float(held[node]), wanted[node], good, sorted_, near)
-        carry[:] = 0.0
-        _rounded(held[node], near, good, carry, out[node])
+        _nearest(float(held[node]), parts, wanted[node], good, sorted_, near)
+        _rounded(held[node], parts, near, good, carry, out[node])
 
 
 @compiled
@@ -181,8 +182,8 @@ def share_out_leaves(
         if all_allowed and parts == 4:
             _quarters(held[node], wanted[0], wanted[1], wanted[2], wanted[3], carry, whole)
         else:
-            _nearest(float(held[node]), wanted, good, sorted_, near)
-            _rounded(held[node], near, good, carry, whole)
+            _nearest(float(held[node]), parts, wanted, good, sorted_, near)
+            _rounded(held[node], parts, near, good, carry, whole)
         for i in range(parts):
             if whole[i] != 0:
                 places[size] = node * parts + i
@@ -220,15 +221,15 @@ def how_far(
 
     What the nodes above a leaf would hold is the same for all leaves below them, with the same number less. It is kept for some
     numbers, [number % of them, 0 or 1, level]: which node of each level was looked at last, and what it held (of level 0,
-    the number). Leaves in order share nearly all of it: the cost of a leaf is that of its own level.
+    the number), -1 to begin with. Leaves in order share nearly all of it: the cost of a leaf is that of its own level.
     """
-    kept[:, 0, :] = -1
     for row in range(leaves.size):
         low, high, less = 0, most + 1, most
         while high - low > 1:
             own = kept[less % kept.shape[0]]
             if own[0, 0] != less:
-                own[0, :] = -1
+                for level in range(own.shape[1]):
+                    own[0, level] = -1
                 own[0, 0] = less
             root = total
             if total < 0:
@@ -308,10 +309,10 @@ def _held(
                     taken += np.ceil(more - near_)
             held = 1 if taken < held else 0
         else:
-            _nearest(float(held), wanted[:parts], good[:parts], sorted_, near[:parts])
+            _nearest(float(held), parts, wanted, good, sorted_, near)
             for i in range(parts):
                 carry[i] = 0.0
-            _rounded(held, near[:parts], good[:parts], carry[:parts], whole[:parts])
+            _rounded(held, parts, near, good, carry, whole)
             held = whole[own]
             kept[0, level + 1], kept[1, level + 1] = child, held
         first += nodes
@@ -352,7 +353,7 @@ def _jointly(held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool, 
                 fitted[g, i] = max(wanted[i, g], _SEED) if held[g] > 0 else 0.0
             else:
                 fitted[g, i] = 0.0
-    _nearest(float(total), sums, any_good, sorted_, totals)
+    _nearest(float(total), parts, sums, any_good, sorted_, totals)
     for step in range(_ROUNDS):
         sums[:] = 0.0
         for g in range(groups):
@@ -383,7 +384,7 @@ def _jointly(held: Integers, wanted: Floats, allowed: Bools, all_allowed: bool, 
         if not all_allowed:
             for i in range(parts):
                 good[i] = allowed[i, g]
-        _rounded(held[g], fitted[g], good, carry, whole)
+        _rounded(held[g], parts, fitted[g], good, carry, whole)
         for i in range(parts):
             out[i, g] = whole[i]
 
@@ -479,8 +480,8 @@ def keep_within(bounds: Integers, wanted: Floats, held: Integers, out: Integers)
             size = end - start
             near, carry, sorted_ = np.empty(size), np.zeros(size), np.empty(size)
             good = np.ones(size, np.bool_)
-            _nearest(float(held[group]), wanted[start:end], good, sorted_, near)
-            _rounded(held[group], near, good, carry, out[start:end])
+            _nearest(float(held[group]), size, wanted[start:end], good, sorted_, near)
+            _rounded(held[group], size, near, good, carry, out[start:end])
 
 
 @compiled
@@ -556,7 +557,7 @@ def still_divided(
                 if first + i == path[at + 1]:
                     wanted[i] -= off[at + 1]
                     gone = off[at + 1] + rest * share
-            _nearest(float(held), wanted[:parts], good[:parts], sorted_, near[:parts])
-            _rounded(held, near[:parts], good[:parts], carry[:parts], whole[:parts])
+            _nearest(float(held), parts, wanted, good, sorted_, near)
+            _rounded(held, parts, near, good, carry, whole)
             held = whole[path[at + 1] - first]
         out[row] = held > 0

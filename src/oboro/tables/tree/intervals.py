@@ -237,7 +237,7 @@ class Estimates:
         widest = int(arities.max(initial=1))
         room = np.empty((4, widest)), np.ones(widest, np.bool_), np.empty(widest, np.int64)
         tables = every, may, good is None, arities, under, self._follow()
-        kept = np.empty((min(most + 1, _KEPT), 2, arities.size + 1), np.int64)
+        kept = np.full((min(most + 1, _KEPT), 2, arities.size + 1), -1)
         order = np.argsort(leaves, kind="stable")  # leaves in order share what lies above them
         how_far(leaves[order], most, root, total, LARGEST_TOTAL, *tables, *room, kept, out)
         above = np.empty_like(out)

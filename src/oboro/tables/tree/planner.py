@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
+from itertools import count, product
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -41,9 +41,13 @@ _PRICE = 1.05  # so much larger, at most, may errors be on average for a plan wi
 _MARGIN = 0.02  # of log variances: what rounding the shares may add
 _FEW = 36  # levels; where several columns cross there are more, and it would cost far more than 5%
 _SMALL = 400  # numbers that a search looks at in each step: of so few, lists in Python take less time than compiling
+_PATIENCE = 150  # searches of so few in one process: after these, compiling would have taken less
 _STEEPNESS = (1.0, 10.0, 100.0, 1000.0, 10000.0)
 _DIGITS = 1000  # shares are multiples of 1/1000
 _LEAST = 20  # of them for the cells, whatever readers ask: a table without its cells is none
+
+
+_searches = count()
 
 
 @dataclass(frozen=True)
@@ -86,9 +90,10 @@ class Problem:
 
     @cached_property
     def _small(self) -> bool:
-        """A public fact, like all of a problem: so its search is the same every time."""
+        """Whether its search runs in Python, which finds the same: of few numbers, in a process that has not searched often."""
         held = 0 if self.limits is None else len(self.limits[0])
-        return (len(self.questions) + held) * self.under.size <= _SMALL
+        few = (len(self.questions) + held) * self.under.size <= _SMALL
+        return few and next(_searches) < _PATIENCE
 
     def _room(self, numbers: Numbers) -> Any:
         return numbers.tolist() if self._small else numbers
