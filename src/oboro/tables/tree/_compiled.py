@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oboro.noise.compiler import compiled
+from oboro.noise.compiler import compiled, compiled_within
 
 if TYPE_CHECKING:
     from oboro.arrays import Bools, Floats, Integers
@@ -256,7 +256,7 @@ def how_far(
         out[row] = low
 
 
-@compiled
+@compiled_within
 def _held(
     leaf: int,
     root: int,
