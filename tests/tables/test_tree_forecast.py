@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from typer.testing import CliRunner
 
 from oboro import tables
 from oboro.cli.table import app
-from oboro.domain import Category, Domain, Grid, Integer, Mesh
+from oboro.domain import Areas, Category, Domain, Grid, Integer, Mesh
 from oboro.errors import ParameterError
 from oboro.ledger import Ledger
 from oboro.noise import system_bits
@@ -20,6 +22,7 @@ from oboro.release import Forecast
 from oboro.report.chart import block_words
 from oboro.report.forecast import write_forecast
 from oboro.tables.cells import Cells
+from oboro.tables.plan import STRATEGIES
 from oboro.tables.tree import intervals
 from oboro.tables.tree.intervals import NOISY
 from oboro.tables.tree.outlook import SHAPES, _scattered, range_of, tree_outlook
@@ -280,17 +283,68 @@ def test_a_public_total_is_forecast_without_error_and_other_blocks_as_they_are_a
     assert write_forecast(plan, tmp_path / "forecast.html").exists()
 
 
-def test_a_tree_that_looks_forecasts_a_public_total_without_error_too() -> None:
-    def whole(total: int | None) -> float:
-        plan = tables.plan(
-            Domain([Grid("row", "col", shape=(16, 16))]),
-            unit=Unit.cells(adjacency="replace"),
-            eps=1,
-            count="n",
-            strategy="adaptive",
-            workload=tables.blocks(),
-            total=total,
-        )
-        return float(plan.forecast().rows[-1][2])
+AREAS = Areas(
+    "row,col",
+    levels=["town", "row,col"],
+    table={
+        "town": [str(row // 5) for row in range(16) for _ in range(16)],
+        "row": [row for row in range(16) for _ in range(16)],
+        "col": 16 * list(range(16)),
+    },
+    of=Grid("row", "col", shape=(16, 16)),
+)
+SQUARE = Grid("row", "col", shape=(16, 16))
+TAKING: dict[str, tuple[Grid | Areas, dict[str, Any]]] = {
+    "tree": (SQUARE, {"strategy": "tree"}),
+    "tree with delta": (SQUARE, {"strategy": "tree", "delta": "1e-6"}),
+    "tree with publish": (SQUARE, {"strategy": "tree", "publish": "0.1"}),
+    "areas": (AREAS, {"strategy": "tree"}),
+    "adaptive": (SQUARE, {"strategy": "adaptive"}),
+    "adaptive with delta": (SQUARE, {"strategy": "adaptive", "delta": "1e-6"}),
+    "adaptive, blocks": (SQUARE, {"strategy": "adaptive", "workload": tables.blocks()}),
+    "adaptive-0.1": (Grid("row", "col", shape=(64, 64)), {"strategy": "adaptive-0.1"}),
+    "wavelet": (SQUARE, {"strategy": "wavelet"}),
+    "as it comes": (SQUARE, {}),
+}
 
-    assert whole(90) == 0 < whole(None)
+
+@pytest.mark.parametrize("sea", [False, True])
+@pytest.mark.parametrize("name", TAKING)
+def test_the_total_is_forecast_without_error_where_it_is_public_and_only_there(name: str, sea: bool) -> None:
+    column, facts = TAKING[name]
+    land = {"row": [row for row in range(10) for _ in range(16)], "col": 10 * list(range(16))}
+    more = {**facts, **({"possible": land} if sea and column is SQUARE else {})}
+    for total in [90] if name == "adaptive-0.1" else [None, 90]:  # that one needs it
+        unit = Unit.cells(adjacency="replace")
+        plan = tables.plan(Domain([column]), unit=unit, eps=1, count="n", total=total, **more)
+        for guess in (None, 90, 10**5) if "adaptive" in name else (None,):
+            *smaller, whole = (float(row[2]) for row in plan.forecast(guess).rows)
+            assert (whole == 0) == (total is not None)
+            assert min(smaller) > 0
+
+
+def test_a_public_total_is_typed_and_has_no_error_in_what_is_printed(tmp_path: Path) -> None:
+    where = tmp_path / "square.toml"
+    where.write_text('[[columns]]\nkind = "grid"\nnames = ["row", "col"]\nshape = [16, 16]\n')
+    for strategy in ("tree", "adaptive", "wavelet"):
+        line = f"forecast --domain {where} --eps 1 --unit cells,replace --strategy {strategy} --json"
+        for more in ([], ["--total", "90"]):
+            done = CliRunner().invoke(app, [*line.split(), *more])
+            assert done.exit_code == 0, done.output
+            whole = json.loads(done.output)["forecast"]["rows"][-1]
+            assert (float(whole[2]) == 0) == bool(more), strategy
+
+
+def test_every_other_strategy_refuses_a_public_total() -> None:
+    named = {str(facts.get("strategy")) for _, facts in TAKING.values()}
+    assert {name for name, own in STRATEGIES.items() if own.takes_total} <= named
+    for name in STRATEGIES.keys() - named:
+        with pytest.raises(ParameterError, match="a public total cannot be used here"):
+            tables.plan(
+                Domain([SQUARE]),
+                unit=Unit.cells(adjacency="replace"),
+                eps=1,
+                count="n",
+                total=90,
+                strategy=name,
+            )

@@ -63,8 +63,8 @@ def forecast_of(strategy: Strategy, expected_total: int | None = None) -> Foreca
 
 
 def zigzag(errors: Sequence[float]) -> list[str]:
-    """A note, if a larger block has a smaller error than the one before it: readers ask why."""
-    falls = any(later < 0.999 * error for error, later in pairwise(errors))
+    """A note, if a larger block has a smaller error than the one before it: readers ask why. Of a public total nobody does."""
+    falls = any(0 < later < 0.999 * error for error, later in pairwise(errors))
     note = (
         "the error may fall from one block size to the next larger one: only some sizes are counted, "
         "and those between are put together from many blocks"

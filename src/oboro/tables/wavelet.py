@@ -226,12 +226,14 @@ def drawing(noise: DiscreteLaplace, bits: Bits) -> Draw:
     return lambda count: (noise.sample(count, bits), bits.words(-(-count // 64)).view(np.int64))
 
 
-def block_variance(noise: DiscreteLaplace, depth: int, height: int) -> float:
+def block_variance(noise: DiscreteLaplace, depth: int, height: int, total: int | None = None) -> float:
     """The variance of what a node of 2^height cells holds in a tree of this depth, before clamping.
 
-    Each halving takes half of the sum and half of the difference. The coin adds 1/4 half of the time.
+    Each halving takes half of the sum and half of the difference. The coin adds 1/4 half of the time. A public `total` has
+    no noise.
     """
-    variance = own = noise.variance
+    own = noise.variance
+    variance = own if total is None else 0.0
     for _ in range(depth - height):
         variance = (variance + own) / 4 + 1 / 8
     return variance
@@ -273,7 +275,7 @@ class Wavelet(Strategy):
         return [Cells(published.keys[a:b], published.counts[a:b]) for a, b in pairwise(bounds)]
 
     def variance(self, height: int) -> float:
-        return block_variance(self.noise, self.layout.bits, height)
+        return block_variance(self.noise, self.layout.bits, height, self.total)
 
     def remarks(self, expected_total: int | None) -> list[str]:
         cells, bits = self.layout.cells, self.layout.bits

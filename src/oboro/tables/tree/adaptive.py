@@ -104,6 +104,8 @@ class Adaptive(Strategy):
         "people are spread evenly within parts of blocks: what that adds to the error of small blocks is not in the figures",
     )
 
+    expected: int | None = None  # a guess at how many people there are, for what is said beforehand alone
+
     _step: ClassVar[int] = 2  # bits of a division: into four parts
 
     @cached_property
@@ -272,24 +274,29 @@ class Adaptive(Strategy):
     def variance(self, height: int) -> float:
         """Of blocks by least squares over quarters and blocks, of smaller ones that of a part."""
         bits = self.layout.bits
-        depth, (of_blocks, *_, of_parts) = self._way(self._guess if self.total is None else self.total)
+        depth, (of_blocks, *_, of_parts) = self._way(self._people)
         if height < bits - depth:
             return self.noise_of(of_parts).variance
         lattice, levels = _of_blocks(bits, depth)
-        mu = moments(lattice, levels, [precision(self.noise_of(share)) for share in (QUARTERS, of_blocks)])
+        precisions = [precision(self.noise_of(share)) for share in (QUARTERS, of_blocks)]
+        mu = moments(lattice, levels, precisions, self.total)
         tree = lattice.trees[0]
         level = next(at for at in range(tree.depth + 1) if tree.under(at) << (bits - depth) <= 1 << height)
         profile: Floats = block(tree, level)
         return float((profile / mu).sum())
 
     @property
-    def _guess(self) -> int:
-        """So many people that both ways are as good, if nobody says how many there are."""
+    def _people(self) -> int:
+        """How many people there are, or are expected; if nobody says it, so many that both ways are as good."""
+        if self.total is not None:
+            return self.total
+        if self.expected is not None:
+            return self.expected
         return min(math.ceil(_FEW_PEOPLE * self.layout.cells / self._rate), LARGEST_TOTAL)
 
     def forecast(self, expected_total: int | None = None) -> Forecast:
-        assumed = self.total if expected_total is None else expected_total
-        return forecast_of(replace(self, total=self._guess if assumed is None else assumed), assumed)
+        told = expected_total if self.total is None else self.total
+        return forecast_of(replace(self, expected=told), told)
 
     def _helps(self, people: int) -> str:
         """When it is likely to help, as generated shapes say (`make bench PART=accuracy`)."""
@@ -302,17 +309,16 @@ class Adaptive(Strategy):
         )
 
     def remarks(self, expected_total: int | None) -> list[str]:
-        people = self._guess if expected_total is None else expected_total
-        depth, _ = self._way(people)
+        depth, _ = self._way(self._people)
         return [
-            f"the figures are for about {about(people, 2)} people, in {1 << depth:,} blocks: noisy counts decide how many there will be",
+            f"the figures are for about {about(self._people, 2)} people, in {1 << depth:,} blocks: noisy counts decide how many there will be",
             *([] if expected_total is None else [self._helps(expected_total)]),
             *super().remarks(expected_total),
             *self.lacking(expected_total),
         ]
 
     def lacking(self, people: int | None) -> list[str]:
-        expected = self._guess if people is None else people
+        expected = self._people if people is None else people
         depth, (*_, of_parts) = self._way(expected)
         counts = min(
             2 * self.layout.cells, (1 << depth) + math.ceil(2 * expected * self._rate * float(of_parts))

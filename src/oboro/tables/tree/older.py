@@ -259,6 +259,8 @@ class OlderAdaptive(Strategy):
 
     def variance(self, height: int) -> float:
         """The noise of blocks and parts; smaller blocks have at least their part's share, and what spreading adds is not in it."""
+        if self.total is not None and height == self.layout.bits:
+            return 0.0
         _, of_blocks, of_parts = self.noises
         above = self.layout.bits - 2 * DEPTH
         return of_blocks.variance * 2.0 ** (height - above) if height >= above else of_parts.variance

@@ -240,10 +240,10 @@ class Sized(Strategy):
         ends = [*(way.people for way in self.taken[1:]), LARGEST_TOTAL + 1]
         found: list[Strategy] = []
         for way, own, end in zip(self.taken, self.bound, ends, strict=True):
-            if way.design is None:
+            if isinstance(own, Adaptive) and way.design is None:
                 powers = (2**power for power in range(LARGEST_TOTAL.bit_length()))
                 numbers = [way.people, *(number for number in powers if way.people < number < end), end - 1]
-                found += [replace(own, total=number) for number in numbers]
+                found += [replace(own, expected=number) for number in numbers]
             else:
                 found.append(own)
         return tuple(found)
