@@ -47,7 +47,9 @@ def plans() -> dict[str, Any]:
         "wavelet": lambda: tables.plan(one, strategy="wavelet", **asked),
         "filtered": lambda: tables.plan(one, strategy="filtered", **asked),
         "adaptive": lambda: tables.plan(one, strategy="adaptive", **asked),
+        "tree that looks": lambda: tables.plan(one, strategy="adaptive", workload=tables.blocks(), **asked),
         "sized": lambda: tables.plan(one, strategy="sized", workload=tables.cells(), **asked),
+        "sized for blocks": lambda: tables.plan(one, strategy="sized", **asked),
         "areas": lambda: tables.plan(areas, strategy="tree", **asked),
     }  # fmt: skip
 

@@ -224,6 +224,71 @@ def test_rows_and_answers_cover(people: int, facts: dict[str, Any]) -> None:
         assert np.mean(own) > 0.8 - 5 * math.sqrt(0.16 / len(own))
 
 
+@pytest.mark.parametrize(
+    ("shape", "workload"),
+    [((13, 5), DEFAULT), ((8, 4), tables.squares()), ((16, 32), tables.rectangles())],
+    ids=["13 x 5", "8 x 4", "16 x 32"],
+)
+def test_a_table_with_an_odd_number_of_bits_is_divided_from_its_whole(
+    shape: tuple[int, int], workload: Any
+) -> None:
+    """Its first level is all of it, which is halved once, and divided by four from then on, whatever the number of people."""
+    plan = made(Domain([Grid("row", "col", shape=shape)]), workload=workload)
+    strategy, bits = pruned(plan), plan.layout.bits
+    assert bits % 2 == 1
+    assert [height for height, _ in strategy._whole] == [bits]
+    for people in (0, 1, 3, 5, 8, 20, 100, 10_000, 10**6):
+        found = plan.measure(cells_of(np.full((1, 1), people), plan.layout), system_bits())
+        counted, _ = strategy._read(found)
+        heights = set(counted[-1].nodes.heights.tolist())
+        assert heights <= {bits, *range(0, bits, 2)}
+        answer = strategy.answer(found, {"row": (0, 1), "col": 0}, 0.9)
+        assert answer.low <= answer.value <= answer.high
+    assert len(heights) == 1  # so many are divided as far as can be
+    (steps,) = strategy._steps(counted[0].nodes, counted[:1], strategy.noise)
+    assert steps == bits
+
+
+def test_shares_and_levels_are_told_in_the_order_of_the_parts() -> None:
+    """Whatever the order of the design, in a plan from its function and in one from a record."""
+    plan = made(Domain([Grid("row", "col", shape=(256, 256))]))
+    assert plan.design is not None
+    turned = dataclasses.replace(
+        plan,
+        design=dataclasses.replace(
+            plan.design, levels=plan.design.levels[::-1], shares=plan.design.shares[::-1]
+        ),
+    )
+    for own in (plan, turned, plan_from(turned.to_dict())):
+        assert isinstance(own, tables.TablePlan)
+        costs = [part.costs for part in own.parts]
+        assert costs == [Pure(share) for share in own.shares]
+        words: Any = own.mechanism.words()["levels"]
+        assert [Pure(level["share"]) for level in words] == costs
+        assert [level["level"] for level in words] == list(own.levels) == list(plan.levels)
+
+
+def test_who_reads_a_table_is_told_of_its_estimates() -> None:
+    looks = made()
+    assert "use estimate" in str(looks.footnote)
+    assert (
+        "estimate"
+        in looks.publish(looks.measure(cells_of(town(900), looks.layout), system_bits())).column_names
+    )
+    other = tables.plan(TOWN, unit=Unit.cells(), eps=1, strategy="adaptive")
+    assert "estimate" not in str(other.footnote)
+
+
+def test_a_file_that_claims_more_parts_than_it_has_is_refused_before_they_are_made() -> None:
+    """Steps of a forged file may say 2^34 parts and more: there is no room for them."""
+    wide = Domain([Grid("row", "col", shape=(2**18, 2**18))])
+    plan = tables.plan(wide, unit=Unit.cells(), eps=1, strategy="adaptive")
+    found = plan.measure(Cells(np.array([5], np.int64), np.array([9], np.int64)), system_bits())
+    forged = (*found.noisy[:2], np.full_like(found.noisy[2], 32), *found.noisy[3:])
+    with pytest.raises(DataError, match="cannot be read"):
+        plan.mechanism.answer(Measured(found.keys, found.counts, forged), {}, 0.9)
+
+
 def test_what_a_file_carries_is_checked() -> None:
     plan = made()
     found = plan.measure(cells_of(town(3000), plan.layout), system_bits())

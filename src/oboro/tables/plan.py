@@ -174,7 +174,7 @@ class TablePlan(Plan):
     @property
     def shares(self) -> tuple[Fraction, ...]:
         """The share of the budget that each level has: rationals that add up to 1."""
-        return () if self.design is None else self.design.shares
+        return () if self.design is None else self.mechanism.shares
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -246,7 +246,8 @@ class TablePlan(Plan):
         """Which number to use for what, and which rows have no interval."""
         if not self.mechanism.carries:
             return None
-        if self.strategy not in ("tree", "filtered", "sized"):  # one number
+        own = self.mechanism
+        if not (own.planned or own.sized or self.strategy == "filtered"):  # one number
             return "the interval holds for each row, not for the largest one, nor for rows picked out by their values"
         name = count_name(self.count, self.domain)
         other = estimate_name(name, self.domain)

@@ -214,6 +214,11 @@ class Strategy:
         """The levels that are counted, and their shares, where they are planned."""
         return None
 
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """Of eps, in the order of `parts`, where levels are planned."""
+        return () if self.chosen is None else self.chosen.shares
+
     def check_domain(self) -> None:
         """Refuses a domain that this strategy cannot serve."""
         if self.layout.bits > self.largest_bits:

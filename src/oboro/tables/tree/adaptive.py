@@ -61,13 +61,23 @@ def depth_of_blocks(people: float, bits: int) -> int:
 
 
 def steps_of(people: Floats, heights: Integers, noise: Noise, step: int = 2) -> Integers:
-    """Into how many parts each node is divided, in halvings, so many at a time: from noisy counts and public facts alone."""
+    """Into how many parts each node is divided, in halvings, so many at a time: from noisy counts and public facts alone.
+
+    `heights` are the halvings that there are. Where their number is odd and a step is two, the first is into two parts.
+    """
     parts = np.maximum(people / (PEOPLE_PER_PART * noise.sd / math.sqrt(2)), 1.0)
-    steps = step * np.rint(np.log(parts) / np.log(1 << step)).astype(np.int64)
-    steps = np.minimum(steps, heights // step * step)
+    wanted, first = np.log(parts) / np.log(1 << step), heights % step
+    steps = first + step * np.maximum(np.rint(wanted - first / step), 0).astype(np.int64)
+    steps = np.where(2 * step * wanted < first, 0, np.minimum(steps, heights))
     while int(np.left_shift(1, steps).sum()) > max(_MOST_PARTS, heights.size):
         steps = np.maximum(steps - step, 0)
     return np.asarray(steps)
+
+
+def parts_in(steps: Integers) -> int:
+    """How many parts nodes are divided into, before they are made: a file that was tampered with may say any number."""
+    known, times = np.unique(steps, return_counts=True)
+    return sum(int(several) << int(step) for step, several in zip(known, times, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,8 +224,8 @@ class Adaptive(Strategy):
             (steps,) = in_shapes([steps], [(nodes.size,)])
             if ((steps < 0) | (steps > nodes.heights)).any():
                 raise unreadable()
+            (noisy,) = in_shapes([noisy], [(parts_in(steps),)])
             finer, noise = nodes.divided(steps), self.noise_of(share)
-            (noisy,) = in_shapes([noisy], [(finer.size,)])
             rounds.append(Round(nodes.starts, nodes.heights - steps, np.left_shift(1, steps), noisy, noise))
             nodes = finer
             counted.append(Counted(nodes, noisy, noise))

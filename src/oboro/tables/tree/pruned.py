@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -33,7 +34,7 @@ from oboro.tables.strategy import (
     few_people,
     forecast_of,
 )
-from oboro.tables.tree.adaptive import PEOPLE_PER_PART, Adaptive
+from oboro.tables.tree.adaptive import PEOPLE_PER_PART, Adaptive, parts_in
 from oboro.tables.tree.answers import Round
 from oboro.tables.tree.division import Counted, Nodes, count, spread
 from oboro.tables.tree.intervals import MOST, in_shapes, may_lack_intervals, unreadable
@@ -106,11 +107,19 @@ class Pruned(Adaptive):
         return 1 if len(self.layout.sizes) == 1 else 2
 
     @cached_property
-    def _levels(self) -> list[tuple[int, Noise]]:
-        """Heights and noises, the coarsest first. Privacy: see above."""
+    def _shared(self) -> list[tuple[int, Fraction, Noise]]:
+        """Heights, shares and noises of the levels, the coarsest first. Privacy: see above."""
         heights = heights_of(self.layout, self.chosen, self._step)
         noises = self.chosen.noises(self.eps, self.unit)
-        return sorted(zip(heights, noises, strict=True), key=lambda own: -own[0])
+        return sorted(zip(heights, self.chosen.shares, noises, strict=True), key=lambda own: -own[0])
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        return tuple(share for _, share, _ in self._shared)
+
+    @cached_property
+    def _levels(self) -> list[tuple[int, Noise]]:
+        return [(height, noise) for height, _, noise in self._shared]
 
     @property
     def _whole(self) -> list[tuple[int, Noise]]:
@@ -174,10 +183,11 @@ class Pruned(Adaptive):
         nodes, rounds, rest = every[-1], [], published.noisy[whole:]
         for (height, noise), steps, own in zip(later, rest[::2], rest[1::2], strict=True):
             (steps,) = in_shapes([steps], [(nodes.size,)])
-            if ((steps < 0) | (steps > nodes.heights - height) | (steps % self._step != 0)).any():
+            odd = (steps > 0) & ((nodes.heights - steps) % self._step != 0)
+            if ((steps < 0) | (steps > nodes.heights - height) | odd).any():
                 raise unreadable()
+            (own,) = in_shapes([own], [(parts_in(steps),)])
             finer = nodes.divided(steps)
-            (own,) = in_shapes([own], [(finer.size,)])
             rounds.append(Round(nodes.starts, nodes.heights - steps, np.left_shift(1, steps), own, noise))
             nodes = finer
             counted.append(Counted(nodes, own, noise))
@@ -214,12 +224,9 @@ class Pruned(Adaptive):
 
     def words(self) -> dict[str, object]:
         """As those of a tree: every level, its share and its noise."""
-        shares = sorted(
-            zip(heights_of(self.layout, self.chosen, self._step), self.chosen.shares, strict=True)
-        )
         levels = [
             {"level": own.of, "share": show(share), **own.noise.to_dict()}
-            for own, (_, share) in zip(self.parts, shares[::-1], strict=True)
+            for own, share in zip(self.parts, self.shares, strict=True)
         ]
         asked = {} if self.workload is None else {"planned for": str(self.workload)}
         sensitivity = {"sensitivity": str(counts_move(self.unit))}
