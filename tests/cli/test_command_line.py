@@ -297,3 +297,14 @@ def test_a_release_is_not_written_over_unless_it_is_told_to(oboro: Command, tmp_
     assert oboro("ledger fetch people.ledger --entry 1 -o out.csv").code == 0, "the same release"
     assert oboro(RELEASE + " -o out.csv --force").code == 0
     assert oboro("ledger fetch people.ledger --entry 1 -o out.csv").code == 4, "another release stands there"
+
+
+def test_help_of_which_only_the_beginning_is_read_ends_without_a_word() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)  # as `oboro --help | head -3` leaves it
+    try:
+        line = [sys.executable, "-m", "oboro", "table", "--help"]
+        done = subprocess.run(line, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")

@@ -33,6 +33,19 @@ def test_every_help_has_a_translation() -> None:
     assert not {text for text in said if text and text not in JAPANESE}
 
 
+def ends(command: Any) -> Iterator[str]:
+    """What stands below the help of a command and of all below it, and the headings under which they are listed."""
+    yield from (text for text in (command.epilog, getattr(command, "rich_help_panel", None)) if text)
+    for inner in getattr(command, "commands", {}).values():
+        yield from ends(inner)
+
+
+def test_what_stands_below_a_help_and_above_a_list_of_commands_has_a_translation() -> None:
+    said = set(ends(whole_command("as it is written")))
+    assert len(said) > 20  # else this looks in the wrong place
+    assert not {text for text in said if language.said(text, "ja") == text}
+
+
 def test_help_speaks_the_language_of_the_locale(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

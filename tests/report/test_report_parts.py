@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oboro import language
+from oboro.privacy import Unit
 from oboro.release import Forecast
 from oboro.report import cells, chart, promise
 from oboro.report import chart as areas
@@ -106,6 +108,25 @@ def test_a_replaced_person_is_promised_something_else() -> None:
     first = promise.in_words({"unit": unit, "guarantee": {"kind": "pure", "eps": "0.1"}})[0]
     assert first.en.startswith("Whatever the data of any one user_id say")
     assert promise.unit_words(unit).ja == "同じ user_id のすべての行（使うのは最大 20 行）の置き換え"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        Unit.row(),
+        Unit.row(adjacency="replace"),
+        Unit.person("user_id", max_rows=20),
+        Unit.cells(),
+        Unit.cells(3, 2),
+        Unit.cells(1, 1, adjacency="replace"),
+        Unit.signal(1),
+    ],
+    ids=str,
+)
+def test_a_page_and_the_command_line_name_the_unit_alike(unit: Unit) -> None:
+    shown = promise.unit_words(unit.to_dict())
+    assert (shown.en, shown.ja) == (str(unit), language.said(str(unit), "ja"))
+    assert shown.ja != shown.en
 
 
 def test_widths_are_read_by_block_and_by_mesh() -> None:

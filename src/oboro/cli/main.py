@@ -289,6 +289,9 @@ def _ended(run: Callable[[], None], made: list[Payment]) -> int:
         return _misspelt(error)
     except Unprintable as error:
         return _unprinted(error, made)
+    except BrokenPipeError as error:
+        # help is printed by Typer itself; elsewhere it may be a connection that broke
+        return (_unprinted if "--help" in sys.argv else _failed)(error, made)
     except (OboroError, OSError, KeyboardInterrupt) as error:
         return _failed(error, made)
     except Exception as error:
@@ -334,7 +337,7 @@ def _in_words(error: BaseException) -> BaseException:
     return OboroError("the system refused", given=f"{error.filename or 'a file'}: {error.strerror or error}")
 
 
-def _unprinted(error: Unprintable, made: list[Payment]) -> int:
+def _unprinted(error: OSError, made: list[Payment]) -> int:
     """Nobody reads any more, or the disk behind the screen is full. A release whose file was written is not failed by that."""
     if sys.stdout is not None:
         with suppress(

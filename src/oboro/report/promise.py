@@ -67,23 +67,12 @@ def in_words(record: Facts) -> list[Words]:
 
 
 def unit_words(unit: Facts) -> Words:
-    """Who is protected, as the parts of the certificate say it, and in Japanese where they are known."""
-    key = f"unit_{unit.get('kind')}"
-    needed = {
-        "unit_row": (),
-        "unit_person": ("column", "max_rows"),
-        "unit_cells": ("max_cells", "max_per_cell"),
-    }
+    """Who is protected, as the parts of the certificate say it: in the words of the command line, which has them once."""
     try:
         own = str(unit_from({key: value for key, value in unit.items() if key != "in_words"}))
     except (KeyError, TypeError, InputError):
         return Words.same("")
-    if key not in needed or any(name not in unit for name in needed[key]):
-        return Words.sentence(own)
-    who = PROMISE[key].fill(**{name: unit[name] for name in needed[key]})
-    how = PROMISE["replaced" if unit.get("adjacency") == "replace" else "added"]
-    said = how.fill(who=who)
-    return Words(own, said.ja)
+    return Words.sentence(own)
 
 
 def _guarantee_words(record: Facts) -> Words:
