@@ -103,7 +103,7 @@ def _entry(place: str, name: str, value: Any) -> str:
             text = _text(plain)
             if text:
                 lines.append(
-                    f"- `.{key}{'' if isinstance(plain, property) else _signature(plain)}`: {' '.join(text.split())}"
+                    f"- `.{key}{'' if isinstance(plain, property) else _signature(plain)}`: {' '.join(text.partition('>>> ')[0].split())}"
                 )
         lines.append("")
     return "\n".join(lines)

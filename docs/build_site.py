@@ -114,6 +114,8 @@ NAVIGATION: dict[str, dict[str, str]] = {
         "docs/huge-tables.ja.md": "一つのプロセスに収まらない表",
         "docs/service.ja.md": "分析者のためのサービス",
         "docs/studio.ja.md": "スタジオ",
+        "docs/promise.ja.md": "oboro の約束",
+        "docs/known-limits.ja.md": "知られている限界",
         "docs/one-point-zero.ja.md": "1.0 に足りないもの",
         "docs/comparison.ja.md": "ほかの道具との比較",
         "docs/measured.ja.md": "測ったもの",
@@ -367,27 +369,27 @@ _EXCERPT = 170
 
 
 def _index(sections: dict[str, list[Page]]) -> str:
-    """What the search looks through: for each heading its page, its first words, and the other words below it once each."""
-    entries = []
-    for group in sections.values():
-        for page in group:
-            if page.source.endswith((".py", ".ipynb")):
-                entries.append([page.place, page.title, page.title, "", "", page.language])
-                continue
-            for _, heading, anchor, text in _sections(page):
-                shown = text[:_EXCERPT]
-                if page.language == "ja":
-                    rest = text[_EXCERPT:]  # no spaces between words
-                else:
-                    known = set(re.findall(r"[\w-]+", f"{heading} {shown}".lower()))
-                    later = re.findall(r"[\w-]{3,}", text[_EXCERPT:].lower())
-                    rest = " ".join(
-                        dict.fromkeys(word for word in later if word not in known and not word.isdigit())
-                    )
-                entries.append(
-                    [f"{page.place}#{anchor}", page.title, _plain(heading), shown, rest, page.language]
-                )
+    """What the search looks through: for each page its headings, the first words below, and the other words once each."""
+    entries = [
+        [page.place, page.title, page.language, _headings(page)] for one in sections.values() for page in one
+    ]
     return f"oboroSearch({json.dumps(entries, ensure_ascii=False, separators=(',', ':'))});\n"
+
+
+def _headings(page: Page) -> list[tuple[str, str, str, str]]:
+    if page.source.endswith((".py", ".ipynb")):
+        return [("", page.title, "", "")]
+    found = []
+    for _, heading, anchor, text in _sections(page):
+        shown = text[:_EXCERPT]
+        if page.language == "ja":
+            rest = text[_EXCERPT:]  # no spaces between words
+        else:
+            known = set(re.findall(r"[\w-]+", f"{heading} {shown}".lower()))
+            later = re.findall(r"[\w-]{3,}", text[_EXCERPT:].lower())
+            rest = " ".join(dict.fromkeys(word for word in later if word not in known and not word.isdigit()))
+        found.append((f"#{anchor}", _plain(heading), shown, rest))
+    return found
 
 
 def _label(section: str, page: Page) -> str:

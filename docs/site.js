@@ -15,7 +15,7 @@
 
   // The index is a script of its own, which is loaded when somebody first searches.
   let index = null, asked = false;
-  window.oboroSearch = (entries) => { index = entries.map(([place, title, heading, shown, rest, language]) => ({ place, title, heading, shown, language, names: (title + " " + heading).toLowerCase(), all: (shown + " " + rest).toLowerCase() })); look(); };
+  window.oboroSearch = (pages) => { index = pages.flatMap(([page, title, language, headings]) => headings.map(([at, heading, shown, rest]) => ({ place: page + at, title, heading, shown, language, names: (title + " " + heading).toLowerCase(), all: (shown + " " + rest).toLowerCase() }))); look(); };
   const load = () => {
     if (asked) return;
     asked = true;

@@ -9,9 +9,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from oboro.cli.terminal import whole_command
 from support import mostly_long
 
 ROOT = Path(__file__).parent.parent
@@ -89,6 +92,12 @@ def test_the_reference_is_fresh() -> None:
     )
 
 
+def test_no_line_of_an_example_stands_in_a_sentence_of_the_reference() -> None:
+    for page in (ROOT / "docs" / "reference").glob("*.md"):
+        prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        assert ">>>" not in prose, page.name
+
+
 def test_the_list_of_modules_fits_two_screens() -> None:
     assert len((ROOT / "docs" / "modules.md").read_text(encoding="utf-8").splitlines()) <= 100
 
@@ -131,6 +140,62 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+def typed(text: str) -> tuple[list[str], list[str]]:
+    """The lines of oboro that a page would have typed, in any block of code, and those that it speaks of."""
+    fenced = [body for _, body in re.findall(r"^```(sh|console|text)\n(.*?)^```", text, re.M | re.S)]
+    indented = re.findall(r"^ {4}.*$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    lines = re.sub(r"\\\n\s*", " ", "\n".join([*fenced, *indented]))
+    whole = re.findall(r"^(?: {4})?(?:\$ )?oboro ([a-z][^#\n]*)", lines, re.M)
+    spoken = re.findall(r"`oboro ([a-z][^`]*)`", text)
+    return whole, [line for line in spoken if not re.fullmatch(r"[a-z ]+ \d", line)]  # versions of formats
+
+
+def misspelt(line: str, whole: bool) -> str | None:
+    """What a line of oboro has that no command knows, or lacks."""
+    command: Any = whole_command("en")
+    words = [word for word in shlex.split(line) if word not in ("...", "…", "|", "\\")]
+    while words and hasattr(command, "commands"):
+        if words[0] not in command.commands:
+            return f"no command {words[0]}" if not words[0].startswith("-") else None
+        command = command.commands[words.pop(0)]
+    known = {name for one in command.params for name in one.opts} | {"--help"}
+    unknown = [
+        word for word in words if re.match(r"--[a-z]|-[a-z]$", word) and word.split("=")[0] not in known
+    ]
+    if unknown:
+        return f"no option {unknown[0]}"
+    if whole and not re.search(r"\.\.\. |\.\.\.$|…", line):
+        try:
+            command.make_context("oboro", words)
+        except USAGE as error:
+            return str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"],
+    ids=lambda page: page.name,
+)
+def test_every_line_that_a_page_shows_can_be_typed(page: Path) -> None:
+    whole, spoken = typed(page.read_text(encoding="utf-8"))
+    found = {line: misspelt(line, True) for line in whole} | {line: misspelt(line, False) for line in spoken}
+    assert not {line: why for line, why in found.items() if why}
+
+
+def test_a_line_that_cannot_be_typed_is_found() -> None:
+    assert typed("```sh\noboro ledger head x\n```\n`oboro tabel`") == (["ledger head x"], ["tabel"])
+    assert misspelt("ledger head x", True) == "no command head"
+    assert misspelt("ledger show x --jsn", False) == "no option --jsn"
+    assert misspelt("ledger backup a.ledger copy", True)
+    assert misspelt("ledger backup a.ledger", True)
+    assert misspelt("ledger backup", False) is None
+    assert misspelt("ledger backup a.ledger -o copy.ledger", True) is None
 
 
 def test_the_licence_of_whatever_is_vendored_goes_into_the_wheel() -> None:

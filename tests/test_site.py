@@ -117,11 +117,13 @@ def test_the_search_finds_every_page_and_stays_small(builder: ModuleType) -> Non
     index = builder._index(sections)
     assert len(index.encode()) < 500_000
     entries = json.loads(index.removeprefix("oboroSearch(").removesuffix(");\n"))
-    assert {page.place for group in sections.values() for page in group} == {
-        one[0].partition("#")[0] for one in entries
-    }
+    every = [page for group in sections.values() for page in group]
+    assert [[page.place, page.title, page.language] for page in every] == [one[:3] for one in entries]
+    assert all(headings for *_, headings in entries)
     assert any(
-        "mesh.ja.html" in place and "KEY_CODE" in shown + rest for place, _, _, shown, rest, _ in entries
+        "mesh.ja.html" in place and "KEY_CODE" in shown + rest
+        for place, _, _, headings in entries
+        for _, _, shown, rest in headings
     )
 
 
@@ -137,5 +139,15 @@ def test_every_page_in_japanese_has_its_twin_and_the_switch_leads_there(builder:
     assert len(readers) == 6
     assert {
         f"docs/{name}.ja.md"
-        for name in (*tutorials, *readers, "guide", "start", "readers", "examples", "one-point-zero")
+        for name in (
+            *tutorials,
+            *readers,
+            "guide",
+            "start",
+            "readers",
+            "examples",
+            "one-point-zero",
+            "promise",
+            "known-limits",
+        )
     } <= set(every)

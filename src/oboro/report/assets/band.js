@@ -122,7 +122,8 @@ addEventListener("DOMContentLoaded", () => {
   const jump = (event) => { state.first = (event.clientX - whole.getBoundingClientRect().left) / whole.clientWidth * count - state.span / 2; draw(); };
   whole.addEventListener("pointerdown", (event) => { whole.setPointerCapture(event.pointerId); jump(event); });
   whole.addEventListener("pointermove", (event) => { if (event.buttons) jump(event); });
-  detail.addEventListener("keydown", (event) => {
+  detail.closest("section").addEventListener("keydown", (event) => { // whichever of its parts was used last
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const keys = { ArrowLeft: () => move(-.2), ArrowRight: () => move(.2), "+": () => zoom(.7), "-": () => zoom(1.4), 0: () => { state.span = count; draw(); } };
     if (keys[event.key]) { event.preventDefault(); keys[event.key](); read(state.first + state.span / 2); }
   });
