@@ -122,7 +122,6 @@ def test_the_command_line_asks(release: Any, tmp_path: Path, monkeypatch: pytest
         tables.ask("bare.parquet")
 
 
-@pytest.mark.long("statistical tests")
 @pytest.mark.parametrize("strategy", ["tree", "filtered", "sized", "adaptive", "wavelet"])
 def test_a_table_with_intervals_says_for_which_rows_they_are_not_promised(strategy: str) -> None:
     plan = tables.plan(
@@ -132,6 +131,45 @@ def test_a_table_with_intervals_says_for_which_rows_they_are_not_promised(strate
     assert told == (plan.intervals is not None)
 
 
+@pytest.mark.parametrize("eps", ["0.1", "3"])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"strategy": "tree"},
+        {"strategy": "tree", "publish": "0.1"},
+        {"strategy": "tree", "delta": "1e-6"},
+        {"strategy": "filtered"},
+        {"strategy": "adaptive"},
+        {"strategy": "adaptive", "workload": tables.blocks()},
+        {"strategy": "sized"},
+        {"strategy": "sized", "workload": tables.cells()},
+    ],
+    ids=str,
+)
+def test_a_row_has_the_numbers_that_ask_gives_and_a_note_that_says_which_to_use(
+    facts: dict[str, Any], eps: str
+) -> None:
+    plan = tables.plan(
+        Domain([Grid("row", "col", shape=(16, 16))]), unit=Unit.cells(), eps=eps, count="n", **facts
+    )
+    true = np.random.default_rng(4).poisson(np.where(np.arange(256) < 60, 400.0, 1.0)).reshape(16, 16)
+    row, col = np.nonzero(true)
+    data = {"row": row.tolist(), "col": col.tolist(), "n": true[row, col].tolist()}
+    table = plan.publish(plan.measure(plan.prepare(data), system_bits()))
+    two = "estimate" in table.column_names
+    assert two == ("for a single row use estimate" in str(plan.footnote))
+    assert plan.intervals is not None
+    low, high = (each.tolist() for each in plan.intervals(table, 0.95))
+    for at, own in enumerate(table.slice(0, 25).to_pylist()):
+        answer = plan.ask(table, {"row": own["row"], "col": own["col"]})
+        estimate = own.get("estimate")
+        estimate = own["n"] if estimate is None else estimate
+        assert (answer.value, answer.low, answer.high) == (own["n"], low[at], high[at])
+        assert (answer.value if answer.estimate is None else answer.estimate) == estimate
+        assert answer.low <= min(answer.value, estimate) <= max(answer.value, estimate) <= answer.high
+
+
+@pytest.mark.long("statistical tests")
 def test_intervals_cover() -> None:
     """Over many runs: every published cell, non-zero cells, blocks and categories."""
     plan = tables.plan(DOMAIN, unit=Unit.cells(), eps="0.5", count="people")

@@ -262,7 +262,9 @@ class Adaptive(Strategy):
         if region.size == 1 and asked.any():
             one = Measured(published.keys[asked], published.counts[asked], published.noisy)
             low, high = self.intervals(one, level)
-            return Answer(value, int(low[0]), int(high[0]), counted[-1].noise.sd, level)
+            beside = self._estimates(one, counted[-1])
+            estimate = None if beside is None else int(beside[0])
+            return Answer(value, int(low[0]), int(high[0]), counted[-1].noise.sd, level, estimate=estimate)
         first = counted[: len(counted) - len(rounds)]
         lattice, levels = self._lattice(first)
         noises, noisy = [own.noise for own in first], [own.noisy for own in first]
@@ -274,6 +276,10 @@ class Adaptive(Strategy):
             return Answer(value, int(lowest), int(highest), found.error.sd, level, estimate=int(estimate))
         lower, upper = max(math.ceil(found.low), 0), max(math.floor(found.high), 0)
         return Answer(value, min(lower, value), max(upper, value), found.error.sd, level)
+
+    def _estimates(self, published: Cells, last: Counted) -> Integers | None:
+        """What stands beside the counts of rows, where a row has two numbers."""
+        return None
 
     def _lattice(self, first: Sequence[Counted]) -> tuple[Lattice, list[Level]]:
         """The even tree of what was counted first, and its levels."""

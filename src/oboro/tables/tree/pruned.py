@@ -159,7 +159,14 @@ class Pruned(Adaptive):
             progress("counting", (at + 1) / len(self._rounds))
         found = self._division(nodes, counted)
         published = spread(nodes, found.of_parts(found.held), layout, bits)
-        return Measured(published.keys, published.counts, tuple(carried), _estimates(published, counted[-1]))
+        estimates = self._estimates(published, counted[-1])
+        return Measured(published.keys, published.counts, tuple(carried), estimates)
+
+    def _estimates(self, published: Cells, last: Counted) -> Integers:
+        """Of a cell that is a part by itself its own noisy count, of others what is published."""
+        place = last.nodes.place(published.keys)
+        alone = last.nodes.heights[place] == 0
+        return np.where(alone, np.maximum(last.noisy[place], 0), published.counts)
 
     @property
     def crowds(self) -> tuple[int, ...]:
@@ -231,13 +238,6 @@ class Pruned(Adaptive):
         asked = {} if self.workload is None else {"planned for": str(self.workload)}
         sensitivity = {"sensitivity": str(counts_move(self.unit))}
         return {**self.noise.to_dict(), "strategy": self.name, "levels": levels, **sensitivity, **asked}
-
-
-def _estimates(published: Cells, last: Counted) -> Integers:
-    """Of a cell that is a part by itself its own noisy count, of others what is published."""
-    place = last.nodes.place(published.keys)
-    alone = last.nodes.heights[place] == 0
-    return np.where(alone, np.maximum(last.noisy[place], 0), published.counts)
 
 
 def _of_keys(depths: list[int]) -> tuple[Lattice, list[Level]]:
