@@ -532,6 +532,19 @@ def test_intervals_hold_the_true_count_as_often_as_they_say_and_hardly_more_ofte
     assert 0.76 < held / tried < 0.86  # a z of 4 for 0.8, with the same noise every time
 
 
+@pytest.mark.parametrize("eps", ["0.1", "1", "3"])
+def test_no_number_of_a_row_lies_outside_its_interval(eps: str, bits: Bits) -> None:
+    plan = a_plan(eps=eps)
+    nobody = plan.prepare({"who": ["a"], "tick": [0], "row": [0], "col": [0]})
+    table = plan.publish(plan.measure(nobody, bits))
+    estimate, count = (np.asarray(table[name], np.int64) for name in ("estimate", "count"))
+    assert estimate.min() < 0
+    for level in (0.5, 0.8, 0.95, 0.99):
+        low, high = plan.intervals(table, level)
+        assert (low <= np.minimum(estimate, count)).all()
+        assert (np.maximum(estimate, count) <= high).all()
+
+
 def test_structural_zeros_hold_nobody_and_rows_outside_are_dropped(ledger: ob.Ledger) -> None:
     sea = {"row": [0, 0, 1], "col": [0, 1, 0]}
     plan = a_plan(impossible=sea)

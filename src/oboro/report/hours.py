@@ -212,7 +212,7 @@ def _frames(tables: Sequence[Table], plan: SeriesPlan, place: Place, ticks: int,
         at = np.array(
             [spots.setdefault(spot, len(spots)) for spot in zip(rows.tolist(), cols.tolist(), strict=True)]
         )
-        read[tick] = (at, count, low, high)
+        read[tick] = (at, count, np.maximum(low, 0), high)  # estimates below 0 are not on the page
     shape = (plan.ticks, len(spots))
     counts, lows, highs = (np.zeros(shape, np.int64) for _ in range(3))
     for tick, (at, *values) in read.items():

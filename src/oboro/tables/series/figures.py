@@ -240,7 +240,10 @@ def rests_on(table: Table) -> frozenset[int]:
 def intervals(
     table: Table, estimates: Estimates, shown: Level, count: str, level: float
 ) -> tuple[Integers, Integers]:
-    """The lowest and highest count of each row: the estimate and how far it may be off, from 0 on, with the published count."""
+    """The lowest and highest count of each row: the estimate and how far it may be off, from 0 on, with the published count.
+
+    An estimate may be below 0, so that sums of many are unbiased. It is printed, and so the interval reaches down to it.
+    """
     last, many = (np.asarray(table[name], np.int64) for name in (TICK, TICKS))
     own = replace(estimates, done=rests_on(table))
     low, high = np.zeros(last.size, np.int64), np.zeros(last.size, np.int64)
@@ -255,5 +258,6 @@ def intervals(
         # the estimate is shown as a whole number
         reach = error.reach(level) + 0.5
         told, held = (np.asarray(table[name].take(rows), np.int64) for name in (ESTIMATE, count))
-        _, low[rows], high[rows] = hull(told, reach, held)
+        _, lowest, high[rows] = hull(told, reach, held)
+        low[rows] = np.minimum(lowest, told)
     return low, high

@@ -263,8 +263,8 @@ class Adaptive(Strategy):
             one = Measured(published.keys[asked], published.counts[asked], published.noisy)
             low, high = self.intervals(one, level)
             beside = self._estimates(one, counted[-1])
-            estimate = None if beside is None else int(beside[0])
-            return Answer(value, int(low[0]), int(high[0]), counted[-1].noise.sd, level, estimate=estimate)
+            other = None if beside is None else int(beside[0])
+            return Answer(value, int(low[0]), int(high[0]), counted[-1].noise.sd, level, estimate=other)
         first = counted[: len(counted) - len(rounds)]
         lattice, levels = self._lattice(first)
         noises, noisy = [own.noise for own in first], [own.noisy for own in first]
