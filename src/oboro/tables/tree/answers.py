@@ -435,7 +435,8 @@ def bounds(
 ) -> Bounds:
     """A lower and an upper bound for the number of people in a region; `more` others are made for the same question.
 
-    Where rounds `always` divide every node, or count it again, nothing is chosen.
+    Where rounds `always` divide every node, or count it again, nothing is chosen by the question. Into how many parts a node on the
+    edge is divided still follows from noise that is in the same sum: that the level holds is measured, not proved.
     """
     first = np.arange(top.estimates.size, dtype=np.int64) << top.height
     inside, touched = _lies(region, first, np.full(first.size, top.height))
