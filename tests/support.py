@@ -1,9 +1,10 @@
-"""Shared by tests: exact goodness of fit, bits that a test can script, and work counted without a clock."""
+"""Shared by tests: exact goodness of fit, bits that a test can script, a browser, and work counted without a clock."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ from oboro.noise.bits import Bits, UnsafeBitsWarning, UnsafeDeterministicBits
 from oboro.release.plan import Plan
 
 _PACKAGE = str(Path(oboro.__file__).parent) + os.sep
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FALSE_ALARM = 1e-7  # of each statistical test; all of them together stay below 1e-5 in a run
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,9 +9,9 @@ import pytest
 
 import oboro as ob
 from oboro.report.band import write_band
+from support import CHROMIUM
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
     pytest.mark.long("pages in a browser"),

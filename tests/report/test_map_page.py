@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -25,6 +24,7 @@ from oboro.report import Comparison, write_hours, write_map
 from oboro.report import map as map_module
 from oboro.report.cells import Place
 from oboro.report.map import unpack
+from support import CHROMIUM
 
 SIDE = 64
 GRID = Domain([Grid("row", "col", shape=(SIDE, SIDE))])
@@ -598,12 +598,11 @@ def test_the_land_comes_with_its_licence() -> None:
 
 def load(path: Path, profile: Path, at: str = "") -> dict[str, str | None]:
     """The attributes of the page's root after its script has run."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
+    if CHROMIUM is None:
         pytest.skip("no chromium here")
     quiet = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync"
     command = [
-        browser,
+        CHROMIUM,
         *quiet.split(),
         f"--user-data-dir={profile}",
         "--virtual-time-budget=5000",

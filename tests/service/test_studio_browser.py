@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,9 +21,9 @@ from oboro.service.arrivals import Arrivals
 from oboro.service.settings import read_settings
 from oboro.service.studio import price
 from oboro.service.studio.local import Studio
+from support import CHROMIUM
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
 PASSWORD = "a long password"
 SCRIPT = "<script>alert(1)</script>"

@@ -22,7 +22,7 @@ def compiled(function: Compiled) -> Compiled:
 
 
 def compiled_within(function: Compiled) -> Compiled:
-    """The same, of what one loop calls in one place: it is compiled with that loop alone, which takes half as long."""
+    """The same, of what one loop calls in one place: it is compiled with that loop alone, and not by itself before that."""
     return cast(Compiled, numba.njit(**_OPTIONS, inline="always")(function))
 
 
