@@ -183,6 +183,44 @@ _R: dict[str, tuple[str, str, str, bool, _Columns]] = {
             "injSeverity": (0, 6),
         },
     ),
+    "values": (
+        "carData",
+        "WVS",
+        "degree",
+        False,
+        {"poverty": None, "religion": None, "degree": None, "country": None, "age": (0, 120), "gender": None},
+    ),
+    "wages": (
+        "AER",
+        "CPS1988",
+        "parttime",
+        False,
+        {
+            "wage": (0, 20_000, "0.01"),
+            "education": (0, 18),
+            "experience": (-5, 70),
+            "ethnicity": None,
+            "smsa": None,
+            "region": None,
+            "parttime": None,
+        },
+    ),
+    "school": (
+        "Ecdat",
+        "Star",
+        "freelunk",
+        False,
+        {
+            "tmathssk": (200, 800),
+            "treadssk": (200, 800),
+            "classk": None,
+            "totexpk": (0, 40),
+            "sex": None,
+            "freelunk": None,
+            "race": None,
+            "schidkn": (1, 80),
+        },
+    ),
 }
 
 _FILES: dict[str, tuple[str, str, bool, _Columns]] = {
