@@ -8,7 +8,7 @@ smallest of a tree for the questions, one that looks, the default tree, adaptive
 choice is told how many people there are; without, a plan may ask for it first. Tables with few cells are run more often, since there chance
 leaves more.
 
-Rows by size are about blocks where they lie, and `sized`: of each size of block the error over that of the default tree, in the geometric mean over
+Rows by size are about blocks where they lie, and `sized`: of each size of block the error over that of a tree, in the geometric mean over
 shapes and numbers of people, and the worst size. All of the table is left out: one number a run, whose noise is the same in both. The last rows are
 one large table, the generated city.
 """
@@ -78,8 +78,6 @@ def _ratios(
         "with n": tables.plan(domain, **facts, workload=asked, expected_total=people),
         "without": tables.plan(domain, **facts, workload=asked),
     }
-    if asked is None:  # the default stays a tree
-        picked["asked first"] = tables.plan(domain, **facts, strategy="sized")
     ours = [
         tables.TablePlan(domain, Unit.cells(), picked["without"].guarantee, "tree", workload=workload),
         tables.plan(domain, **facts, strategy="tree"),
@@ -116,8 +114,8 @@ def _by_size(sides: tuple[int, ...]) -> Row:
             logs = logs + (own - tree) / (len(PEOPLE) * len(shapes))
     worst = int(np.argmax(logs))
     ratio = math.exp(np.max(logs))
-    what = f"{' x '.join(map(str, sides))}, blocks by size, asked first"
-    unit = f"of the default tree's, worst at blocks of side {1 << worst}"
+    what = f"{' x '.join(map(str, sides))}, blocks by size, without"
+    unit = f"of a tree's, worst at blocks of side {1 << worst}"
     return Row(what, ratio, "what it may be", MOST, unit, MOST / ratio, 1)
 
 

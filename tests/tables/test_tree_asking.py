@@ -115,11 +115,11 @@ def test_the_standard_errors_of_blocks_and_parts_are_exact(
     off = off[everything(plan.layout).cells(np.arange(off.size) << (plan.layout.bits - 18), 4) > 0]
     assert np.sqrt(np.mean(off**2)) == pytest.approx(1, abs=0.015)
     top = filtered._top(plan.mechanism, carried)
-    error = top.error(np.eye(1, top.estimates.size, dtype=np.bool_)[0])
+    error = top.error(np.eye(1, top.estimates.size)[0])
     assert 0.947 < np.mean(np.abs(off) <= error.reach(0.95) / error.sd) < 0.953
     for each in filtered._rounds(plan.mechanism, carried):
-        first, heights, noisy, divided = each.parts_of(each.parents)
-        assert divided == each.parents.size
+        first, heights, noisy, arities = each.parts_of(each.parents)
+        assert arities.size == each.parents.size
         height = int(heights[0])
         starts, ends = (np.searchsorted(truth.keys, first + more) for more in (0, 1 << height))
         before = np.concatenate([[0], np.cumsum(truth.counts)])

@@ -176,6 +176,7 @@ def test_areas_are_folded_only_if_they_differ_in_one_column() -> None:
 # -- what a file will not carry -----------------------------------------------------------------------------------------
 
 LACKS = "the file will carry intervals of single rows alone"
+TREE = ("--strategy", "tree")
 
 
 def carries(plan: tables.TablePlan) -> bool:
@@ -189,13 +190,24 @@ def test_a_forecast_says_before_anything_is_spent_that_a_file_will_carry_no_inte
     domain = tmp_path / "large.toml"
     domain.write_text(TOML.partition("\n\n")[0].replace("[64, 64]", "[5700, 5500]"))
     for language, words in (("en", LACKS), ("ja", "区間は一つ一つの行のものだけ")):
-        words_typed = ["forecast", "--domain", str(domain), "--eps", "0.5", "--unit", "cells:1:1"]
+        words_typed = ["forecast", "--domain", str(domain), "--eps", "0.5", "--unit", "cells:1:1", *TREE]
         shown = CliRunner().invoke(app, words_typed, env={"OBORO_LANGUAGE": language})
         assert shown.exit_code == 0
         assert words in shown.output
     where = str(tmp_path / "l.ledger")
     Ledger.create(where, dataset="d", unit=Unit.cells(), budget=Pure(1)).close()
-    line = ["release", "absent.csv", "--domain", str(domain), "--eps", "0.5", "--ledger", where, "--dry-run"]
+    line = [
+        "release",
+        "absent.csv",
+        "--domain",
+        str(domain),
+        "--eps",
+        "0.5",
+        "--ledger",
+        where,
+        "--dry-run",
+        *TREE,
+    ]
     dry = CliRunner().invoke(app, line)
     assert dry.exit_code == 0, dry.output
     assert LACKS in dry.output
@@ -208,14 +220,19 @@ def test_what_a_forecast_says_of_intervals_is_what_happens(
 ) -> None:
     monkeypatch.setattr(intervals, "MOST", most)
     monkeypatch.setattr(intervals, "_MOST_BYTES", room)
-    plan = tables.plan(Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01")
+    domain = Domain([Grid("row", "col", shape=(64, 64))])
+    plan = tables.plan(domain, unit=Unit.cells(), eps="0.01", strategy="tree")
     notes = " ".join(plan.forecast().notes)
     assert carries(plan) == (LACKS not in notes)
     assert ("rows alone" in notes) == (min(most, room) < 10_000)
+    asks = " ".join(tables.plan(domain, unit=Unit.cells(), eps="0.01").forecast().notes)
+    assert LACKS not in asks  # that depends on which way is gone
+    assert ("the file may carry intervals of single rows alone" in asks) == (min(most, room) < 10_000)
 
 
 def test_a_forecast_says_where_it_comes_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = tables.plan(Domain([Grid("row", "col", shape=(64, 64))]), unit=Unit.cells(), eps="0.01")
+    domain = Domain([Grid("row", "col", shape=(64, 64))])
+    plan = tables.plan(domain, unit=Unit.cells(), eps="0.01", strategy="tree")
     sizes = [int(np.prod(plan.mechanism.lattice.nodes(level))) for level in plan.design.levels]  # type: ignore[union-attr,attr-defined]
     bits = sum(n * (np.log2(noise.sd) + 1.94) for n, noise in zip(sizes, plan.mechanism.noises, strict=True))  # type: ignore[attr-defined]
     monkeypatch.setattr(intervals, "_MOST_BYTES", int(bits / 6 * 1.1))

@@ -58,13 +58,16 @@ def cells_of(plan: tables.TablePlan, table: Integers) -> Cells:
     return plan.prepare(data)  # type: ignore[no-any-return]
 
 
-def test_it_is_what_a_plan_is_where_nobody_says_how_many_there_are_and_not_all_sizes_of_blocks_matter() -> (
-    None
-):
+def test_it_is_what_a_plan_is_where_nobody_says_how_many_there_are_and_it_matters() -> None:
     plan = made()
     assert plan_from(plan.to_dict()) == plan
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", workload=tables.cells()).strategy == "sized"
-    assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1").strategy == "tree"
+    assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", count="n") == plan
+    assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", strategy="tree").strategy == "tree"
+    ages = Domain([Integer("age", 0, 99)])
+    assert (
+        tables.plan(ages, unit=Unit.cells(), eps=1).strategy == "tree"
+    )  # from 1,000 people on always the same
     assert [type(own) for own in sized(plan).bound] == [Pruned, PlannedTree]
     assert type(sized(made(workload=tables.rectangles())).bound[0]) is Adaptive
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", expected_total=FEW).strategy == "adaptive"
@@ -222,7 +225,7 @@ def test_where_the_default_tree_begins_is_where_it_is_nearly_as_good(axes: int, 
     found = trial._tried_out(axes, bits, DEFAULT, steps, 60)
     turn = trial._USUAL_FROM[axes][bits]
     for step, logs in zip(steps, found, strict=True):
-        picked = logs[trial.LOOKS if step < turn else trial.USUAL]
+        picked = logs[trial.DIVIDED if step < turn else trial.USUAL]
         assert picked <= min(logs.values()) + math.log(1.12)
 
 

@@ -411,7 +411,7 @@ def plan(
     strategy     how it is measured. By default `tree`, or `filtered` for more cells than can be listed. For one column of places,
                  numbers or dates what was best for these questions on made-up tables: for as many people as a total says a tree, or `adaptive`,
                  mostly where people are few or rectangles are asked for; where nobody says how many there are and that matters, `sized`, which asks
-                 for it first and then goes one of these ways. Blocks of all sizes, the default questions, keep the tree if nobody says how many.
+                 for it first and then goes one of these ways.
                  `adaptive` with a workload is a tree for it that looks, as good for blocks of all sizes
     delta        with it the noise of a tree is Gaussian, and the promise (eps, delta)
     workload     what readers will ask, for a tree; by default blocks and squares

@@ -505,7 +505,7 @@ def still_within(
 
 
 @compiled
-def still_divided(
+def how_far_divided(
     starts: Integers,
     depths: Integers,
     heights: Integers,
@@ -515,19 +515,20 @@ def still_divided(
     variances: Floats,
     estimates: Floats,
     allowed: Bools,
-    less: float,
+    precision: float,
+    most: int,
     total: int,
     largest: float,
-    out: Bools,
+    out: Integers,
 ) -> None:
-    """Whether parts of an uneven tree would hold somebody if their noisy counts were less; `less` is times their precision.
+    """By how much, up to `most`, the noisy count of each part of an uneven tree may be smaller so that the part still holds somebody; -1 if it holds nobody.
 
     Nodes of all levels are in one row, the root first; `first_child` is negative for parts, `variances` are the sums over
-    children of one over their precisions. What is less of a part goes up the path, and comes down again as
-    `Division.estimates` has it: first what z is less, then what x is.
+    children of one over their precisions, and `precision` is that of the noisy counts. What is less of a part goes up the path, and
+    comes down again as `Division.estimates` has it: first what z is less, then what x is. As in `how_far`, halving the range finds the most.
     """
     deepest = heights.size
-    path, off = np.empty(deepest, np.int64), np.empty(deepest)
+    path, by = np.empty(deepest, np.int64), np.empty(deepest)
     widest = max(arities.max(), 1)
     wanted, near, carry, sorted_ = np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest)
     good, whole = np.ones(widest, np.bool_), np.empty(widest, np.int64)
@@ -537,27 +538,34 @@ def still_divided(
         for at in range(depth):
             digit = (starts[row] >> heights[at + 1]) & (arities[at] - 1)
             path[at + 1] = first_child[path[at]] + digit
-        off[depth] = less / precisions[path[depth]]
+        by[depth] = precision / precisions[path[depth]]
         for at in range(depth - 1, -1, -1):
-            off[at] = off[at + 1] / (variances[path[at]] * precisions[path[at]])
-        gone = 0.0 if total >= 0 else off[0]
-        held = total
-        if total < 0:
-            held = int(np.rint(min(max(estimates[0] - gone, 0.0), largest)))
-        for at in range(depth):
-            if held == 0:
-                break
-            parts, first = arities[at], first_child[path[at]]
-            rest = gone - off[at + 1]
-            for i in range(parts):
-                share = 1 / (precisions[first + i] * variances[path[at]])
-                wanted[i] = estimates[first + i] - rest * share
-                good[i] = allowed[first + i]
-                carry[i] = 0.0
-                if first + i == path[at + 1]:
-                    wanted[i] -= off[at + 1]
-                    gone = off[at + 1] + rest * share
-            _nearest(float(held), parts, wanted, good, sorted_, near)
-            _rounded(held, parts, near, good, carry, whole)
-            held = whole[path[at + 1] - first]
-        out[row] = held > 0
+            by[at] = by[at + 1] / (variances[path[at]] * precisions[path[at]])
+        low, high, less = -1, most + 1, most
+        while high - low > 1:
+            gone = 0.0 if total >= 0 else less * by[0]
+            held = total
+            if total < 0:
+                held = int(np.rint(min(max(estimates[0] - gone, 0.0), largest)))
+            for at in range(depth):
+                if held == 0:
+                    break
+                parts, first = arities[at], first_child[path[at]]
+                rest = gone - less * by[at + 1]
+                for i in range(parts):
+                    share = 1 / (precisions[first + i] * variances[path[at]])
+                    wanted[i] = estimates[first + i] - rest * share
+                    good[i] = allowed[first + i]
+                    carry[i] = 0.0
+                    if first + i == path[at + 1]:
+                        wanted[i] -= less * by[at + 1]
+                        gone = less * by[at + 1] + rest * share
+                _nearest(float(held), parts, wanted, good, sorted_, near)
+                _rounded(held, parts, near, good, carry, whole)
+                held = whole[path[at + 1] - first]
+            if held > 0:
+                low = less
+            else:
+                high = less
+            less = (low + high) // 2
+        out[row] = low

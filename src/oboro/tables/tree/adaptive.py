@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers
+from oboro.arrays import Bools, Floats, Integers, Table
 from oboro.domain import Grid, Mesh
 from oboro.exact import about
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
@@ -33,13 +33,15 @@ from oboro.progress import progress
 from oboro.release import Forecast, Part, part
 from oboro.tables.cells import LARGEST_TOTAL, Cells
 from oboro.tables.strategy import Noise, Strategy, counts_move, counts_move_squared, forecast_of
-from oboro.tables.tree.answers import Region, Round, Where, bounds, least_squares_top, region_of
+from oboro.tables.tree.answers import Region, Round, Top, Where, least_squares_top, region_of
 from oboro.tables.tree.division import Counted, Division, Nodes, count, spread
+from oboro.tables.tree.edges import bounds_across
 from oboro.tables.tree.intervals import MOST, Answer, hull, in_shapes, may_lack_intervals, unreadable
 from oboro.tables.tree.lattice import Lattice, Level, Tree
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.planner import moments
-from oboro.tables.tree.strategy import rho_of
+from oboro.tables.tree.rows import COARSE, TURNS, Coins, Others, from_threshold
+from oboro.tables.tree.strategy import are, rho_of
 from oboro.tables.tree.workload import block, precision
 
 QUARTERS = Fraction(10, 100)
@@ -231,51 +233,74 @@ class Adaptive(Strategy):
             counted.append(Counted(nodes, noisy, noise))
         return counted, rounds
 
-    def intervals(self, published: Measured, level: float) -> tuple[Integers, Integers]:
-        """Intervals for the rows of a published table, given that they are published.
+    def _solved(self, published: Measured) -> _Solved:
+        """The last one is kept: a file that is asked again has the very same arrays (`noisy_in`)."""
+        kept = _last[0] if _last else None  # taken once: another thread may ask another table meanwhile
+        if kept is None or kept.strategy is not self or not are(kept.noisy, published.noisy):
+            kept = _Solved(self, published.noisy, *self._read(published))
+            _last[:] = [kept]
+        return kept
 
-        A cell holds no more than its part does, whose count y has noise that was drawn after the table was divided. All
-        else fixed, a part with a larger y is as likely to publish the cell, or likelier; so given that it is published y
-        is no likelier to be too low, and the cell holds at most y + w. If the part is the cell, there is a lower end
-        y - w too, unless the cell would not be published with y - w - 1: see `Estimates.row_ends`.
-        """
-        counted, _ = self._read(published)
-        last, keys = counted[-1], published.keys
-        place = last.nodes.place(keys)
-        reach = last.noise.interval(check_level(level))[1]
-        noisy = last.noisy[place]
-        low = np.zeros(keys.size, np.int64)
-        alone = np.flatnonzero((last.nodes.heights[place] == 0) & (noisy > reach))
-        if alone.size:
-            found = self._division(last.nodes, counted)
-            still = alone[found.published_with(place[alone], last.noise, reach + 1)]
-            low[still] = noisy[still] - reach
-        high = np.maximum(noisy + reach, 0)
+    def intervals(self, published: Measured, level: float) -> tuple[Integers, Integers]:
+        """Intervals for the rows of a published table, given that they are published."""
+        shown = np.ones(published.keys.size, np.bool_)
+        low, high = self._ends(self._solved(published), published.keys, shown, level)
         return np.minimum(low, published.counts), np.maximum(high, published.counts)
+
+    def _ends(self, solved: _Solved, keys: Integers, shown: Bools, level: float) -> tuple[Integers, Integers]:
+        """Intervals for single cells that are published, given that they are, and for those that are not.
+
+        The count y of a part has noise that was drawn after the table was divided, and is independent of all other noise.
+        If the part is the cell, there is a least y with which it is published, and a rule that needs no more than that
+        (`rows`, from a threshold on). Other cells hold no more than their part does. All else fixed, a part with a larger y is as likely to
+        publish the cell, or likelier; so given that it is published y is no likelier to be too low: the cell holds at most y + w,
+        where noise is below -w no more often than the interval may miss.
+        """
+        last, level = solved.counted[-1], check_level(level)
+        place = last.nodes.place(keys)
+        y = last.noisy[place]
+        rule, most = from_threshold(last.noise, level), _one_sided(last.noise, level)
+        alone = last.nodes.heights[place] == 0
+        low, high = np.zeros(keys.size, np.int64), np.maximum(y + np.where(alone, rule.hidden, most), 0)
+        some = np.flatnonzero(alone & shown)
+        if some.size == 0:
+            return low, high
+        coins = solved.coins
+        far = rule.far if coins is None else math.ceil(64 * last.noise.sd)
+        above = np.maximum(solved.division.above(place[some], last.noise, far), 0)
+        if coins is None:
+            low[some], high[some] = rule.ends(y[some], above)
+        else:
+            turns = (coins.of_cells(keys[some]) * TURNS).astype(np.int64)
+            others = Others(last.noise, math.inf)
+            low[some], high[some] = others.ends(y[some], above, np.zeros(some.size), level, turns)
+        return low, high
+
+    def part_alone(self, table: Table) -> bool:
+        return True
 
     def answer(self, published: Measured, where: Where, level: float) -> Answer:
         """The sum of the published counts of some cells, and an interval for the true sum."""
         region: Region = region_of(self.layout, where)
         asked = region.hold(published.keys)
         value = int(published.counts[asked].sum())
-        counted, rounds = self._read(published)
-        if region.size == 1 and asked.any():
-            one = Measured(published.keys[asked], published.counts[asked], published.noisy)
-            low, high = self.intervals(one, level)
-            beside = self._estimates(one, counted[-1])
-            other = None if beside is None else int(beside[0])
-            return Answer(value, int(low[0]), int(high[0]), counted[-1].noise.sd, level, estimate=other)
-        first = counted[: len(counted) - len(rounds)]
-        lattice, levels = self._lattice(first)
-        noises, noisy = [own.noise for own in first], [own.noisy for own in first]
-        height = int(first[-1].nodes.heights[0])
-        top = least_squares_top(self.layout, height, lattice, levels, noises, noisy, self.total)
-        found = bounds(top, rounds, region, level, always=True)
+        solved = self._solved(published)
+        if region.size == 1:
+            return self._of_cell(solved, region.first, bool(asked.any()), value, level)
+        found = bounds_across(solved.top, solved.rounds, region, level)
         if found.estimate is not None:
             estimate, lowest, highest = hull(found.estimate, found.error.reach(level), value)
             return Answer(value, int(lowest), int(highest), found.error.sd, level, estimate=int(estimate))
         lower, upper = max(math.ceil(found.low), 0), max(math.floor(found.high), 0)
         return Answer(value, min(lower, value), max(upper, value), found.error.sd, level)
+
+    def _of_cell(self, solved: _Solved, key: Integers, shown: bool, value: int, level: float) -> Answer:
+        low, high = self._ends(solved, key, np.array([shown]), level)
+        last = solved.counted[-1]
+        beside = self._estimates(Cells(key, np.array([value])), last)
+        lowest, highest = min(int(low[0]), value), max(int(high[0]), value)
+        other = None if beside is None else int(beside[0])
+        return Answer(value, lowest, highest, last.noise.sd, level, estimate=other)
 
     def _estimates(self, published: Cells, last: Counted) -> Integers | None:
         """What stands beside the counts of rows, where a row has two numbers."""
@@ -342,9 +367,50 @@ class Adaptive(Strategy):
         return [may_lack_intervals(counts)] if counts > MOST else []
 
 
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """All that was counted, as the file carries it, and what is worked out from it."""
+
+    strategy: Adaptive
+    noisy: tuple[Integers, ...]
+    counted: list[Counted]
+    rounds: list[Round]
+
+    @cached_property
+    def top(self) -> Top:
+        """What was counted as a whole, by least squares."""
+        first = self.counted[: len(self.counted) - len(self.rounds)]
+        lattice, levels = self.strategy._lattice(first)
+        noises, noisy = [own.noise for own in first], [own.noisy for own in first]
+        height = int(first[-1].nodes.heights[0])
+        layout, total = self.strategy.layout, self.strategy.total
+        return least_squares_top(layout, height, lattice, levels, noises, noisy, total)
+
+    @cached_property
+    def coins(self) -> Coins | None:
+        """Where one person matters: of what was counted last and can hold somebody."""
+        last = self.counted[-1]
+        some = last.noisy[last.nodes.possible(self.strategy.layout)]
+        return Coins.of(some, last.noise) if last.noise.sd <= COARSE else None
+
+    @cached_property
+    def division(self) -> Division:
+        return self.strategy._division(self.counted[-1].nodes, self.counted)
+
+
+_last: list[_Solved] = []
+
 _ALL_KINDS = (
     0.6  # N eps / cells up to which, on generated shapes, cells and blocks too were better than by a tree
 )
+
+
+def _one_sided(noise: Noise, level: float) -> int:
+    """The least w, from 0 on, so that noise is below -w with at most what an interval may miss."""
+    reach = noise.interval(level)[1]
+    while reach > 0 and float(noise.cdf(-reach)) <= 1 - level:
+        reach -= 1
+    return reach
 
 
 def _of_blocks(bits: int, depth: int) -> tuple[Lattice, list[Level]]:

@@ -262,6 +262,15 @@ class Region:
     def size(self) -> int:
         return int(self.cells(np.zeros(1, np.int64), self.layout.bits)[0])
 
+    @property
+    def first(self) -> Integers:
+        """The key of its first cell along every axis."""
+        places = [
+            np.array([min(int(ranges.starts[0]) for ranges in axis)])
+            for axis in zip(*self.boxes, strict=True)
+        ]
+        return self.layout.keys(places)
+
 
 def everything(layout: Layout) -> Region:
     return Region(layout, (tuple(Ranges.whole(size) for size in layout.sizes),))
@@ -360,10 +369,17 @@ class Top:
     layout: Layout
     height: int
     estimates: Floats
-    error: Callable[[Bools], Error]  # of the sum of some blocks
+    error: Callable[[Floats], Error]  # of the sum of blocks with weights from 0 to 1
 
-    def sum(self, some: Bools) -> Sum:
-        return Sum(float(self.estimates[some].sum()), self.error(some))
+    def sum(self, weights: Floats) -> Sum:
+        return Sum(float(self.estimates @ weights), self.error(weights))
+
+    @cached_property
+    def variance(self) -> float:
+        """Of one block."""
+        one = np.zeros(self.estimates.size)
+        one[0] = 1
+        return self.error(one).variance
 
 
 @dataclass(frozen=True)
@@ -376,15 +392,15 @@ class Round:
     noisy: Integers  # of all parts, one parent after the other
     noise: Noise
 
-    def parts_of(self, nodes: Integers) -> tuple[Integers, Integers, Integers, int]:
-        """First keys, heights and noisy counts of the parts of those nodes that were divided; and how many were."""
+    def parts_of(self, nodes: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+        """First keys, heights and noisy counts of the parts of those nodes that were divided; and how many parts each has."""
         places = np.flatnonzero(np.isin(self.parents, nodes))
         arities = self.arities[places]
         starts = (np.cumsum(self.arities) - self.arities)[places]
         own = np.arange(int(arities.sum())) - np.repeat(np.cumsum(arities) - arities, arities)
         heights = np.repeat(self.heights[places], arities)
         first = np.repeat(self.parents[places], arities) + (own << heights)
-        return first, heights, self.noisy[np.repeat(starts, arities) + own], places.size
+        return first, heights, self.noisy[np.repeat(starts, arities) + own], arities
 
 
 @dataclass(frozen=True)
@@ -424,45 +440,44 @@ def least_squares_top(
     precisions = [precision(noise) for noise in noises]
     mu = moments(lattice, levels, precisions, total)
 
-    def error(some: Bools) -> Error:
-        return error_of(lattice, levels, noises, mu, [some]) if some.any() else Error()
+    def error(weights: Floats) -> Error:
+        return error_of(lattice, levels, noises, mu, [weights]) if weights.any() else Error()
 
     return Top(layout, height, least_squares(lattice, levels, precisions, noisy, total), error)
 
 
-def bounds(
-    top: Top, rounds: Sequence[Round], region: Region, level: float, more: int = 0, *, always: bool = False
-) -> Bounds:
-    """A lower and an upper bound for the number of people in a region; `more` others are made for the same question.
-
-    Where rounds `always` divide every node, or count it again, nothing is chosen by the question. Into how many parts a node on the
-    edge is divided still follows from noise that is in the same sum: that the level holds is measured, not proved.
-    """
+def bounds(top: Top, rounds: Sequence[Round], region: Region, level: float, more: int = 0) -> Bounds:
+    """A lower and an upper bound for the number of people in a region; `more` others are made for the same question."""
     first = np.arange(top.estimates.size, dtype=np.int64) << top.height
-    inside, touched = _lies(region, first, np.full(first.size, top.height))
-    lower, upper = top.sum(inside), top.sum(touched)
+    inside, touched = lies(region, first, np.full(first.size, top.height))
+    lower, upper = top.sum(inside.astype(float)), top.sum(touched.astype(float))
     nodes = first[touched & ~inside]
     if nodes.size == 0:
-        away = lower.error.reach(level)
-        return Bounds(lower.value - away, lower.value + away, lower.error, lower.value)
+        return around(lower, level)
     all_divided = True
     for each in rounds:
-        first, heights, noisy, divided = each.parts_of(nodes)
-        inside, touched = _lies(region, first, heights)
+        first, heights, noisy, arities = each.parts_of(nodes)
+        inside, touched = lies(region, first, heights)
 
         def part(some: Bools, noisy: Integers = noisy, noise: Noise = each.noise) -> Sum:
             return Sum(float(noisy[some].sum()), counted(int(some.sum()), noise))
 
-        all_divided = all_divided and divided == nodes.size
+        all_divided = all_divided and arities.size == nodes.size
         upper = lower + part(touched) if all_divided else upper - part(~touched)
         lower = lower + part(inside)
         nodes = first[touched & ~inside]
-    own = level if always else 1 - (1 - level) / (len(rounds) + 1 + more)
+    own = 1 - (1 - level) / (len(rounds) + 1 + more)
     low, high = lower.value - lower.error.reach(own), upper.value + upper.error.reach(own)
     return Bounds(low, high, upper.error, None)
 
 
-def _lies(region: Region, first: Integers, heights: Integers) -> tuple[Bools, Bools]:
+def around(found: Sum, level: float) -> Bounds:
+    """Of a question that has an answer."""
+    away = found.error.reach(level)
+    return Bounds(found.value - away, found.value + away, found.error, found.value)
+
+
+def lies(region: Region, first: Integers, heights: Integers) -> tuple[Bools, Bools]:
     """Which nodes lie wholly inside a region, and which touch it. One without cells does neither."""
     asked, whole = np.zeros(first.size, np.int64), np.zeros(first.size, np.bool_)
     every = everything(region.layout)

@@ -29,7 +29,7 @@ from oboro.tables.strategy import Noise
 from oboro.tables.tree.measure import whole_total
 from oboro.tables.tree.workload import precision
 
-_CERTAIN = 1e15  # the precision of what is 0 in public, next to that of any noise
+CERTAIN = 1e15  # the precision of what is 0 in public, next to that of any noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ class Division:
                 p[place] += precision(own.noise)
                 weighted[place] += precision(own.noise) * own.noisy[here]
             y = np.where(possible, weighted / np.maximum(p, 1e-300), 0.0)
-            found.append(_Level(nodes, divided, possible, np.where(possible, p, _CERTAIN), y))
+            found.append(_Level(nodes, divided, possible, np.where(possible, p, CERTAIN), y))
             if not divided.any():
                 break
             some = nodes.some(divided)
@@ -215,9 +215,14 @@ class Division:
             found[place] = own[~level.divided]
         return found
 
-    def published_with(self, parts: Integers, noise: Noise, less: int) -> Bools:
-        """Whether each of some parts would hold somebody if the noisy count of it with this noise were so much less."""
-        from oboro.tables.tree._compiled import still_divided
+    def above(self, parts: Integers, noise: Noise, most: int) -> Integers:
+        """By how much, up to `most`, the noisy counts with this noise of some parts exceed the least with which each holds somebody, all other noise as it is.
+
+        There is a least one. With a larger noisy count the estimates of a part and of all nodes above it are larger, and those of their
+        siblings smaller or the same: `x - sum of z_c` falls, since z takes only a share of what z_c gains. The rest is as in a regular
+        tree (`Estimates.row_ends`).
+        """
+        from oboro.tables.tree._compiled import how_far_divided
 
         child: list[Integers] = []
         arities: list[int] = []
@@ -232,8 +237,8 @@ class Division:
             child.append(own)
         depth_of = np.full(self.layout.bits + 1, -1, np.int64)
         depth_of[self.heights] = np.arange(len(self.heights))
-        out = np.empty(parts.size, np.bool_)
-        still_divided(
+        out = np.empty(parts.size, np.int64)
+        how_far_divided(
             self.parts.starts[parts],
             depth_of[self.parts.heights[parts]],
             np.array(self.heights, np.int64),
@@ -243,7 +248,8 @@ class Division:
             np.concatenate([v for _, _, v in self._up]),
             np.concatenate(self.estimates),
             np.concatenate([level.possible for level in self.levels]),
-            precision(noise) * less,
+            precision(noise),
+            most,
             -1 if self.total is None else self.total,
             float(LARGEST_TOTAL),
             out,

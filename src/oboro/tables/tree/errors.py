@@ -34,6 +34,7 @@ Term = tuple[float, float, Noise]  # weight, how many noises have it, their law
 _KINDS = 48  # of weights that are taken as they are; the rest, each far smaller, count as Gaussian
 _MOST = 1 << 20  # kinds of node that are listed for one question
 _BLUR = 400
+_NOTHING = -45.0  # the logarithm of what is too little to matter, 22,918 times
 _RANGE = 30  # standard errors: beyond them lies less than 1e-16 of Laplace noise
 
 
@@ -63,7 +64,7 @@ class Error:
 
     @cached_property
     def variance(self) -> float:
-        return self.rest + sum(weight**2 * times * noise.variance for weight, times, noise in self.terms)
+        return self.rest + _added(self.terms)
 
     @property
     def sd(self) -> float:
@@ -72,24 +73,40 @@ class Error:
     def reach(self, level: float) -> float:
         """How far the error reaches to both sides with at least this probability."""
         level = check_level(level)
-        some = [term for term in self.terms if term[2].variance > 0]
+        law = _variances(self.terms)
+        some = [term for term in self.terms if law[id(term[2])] > 0]
         if not some and self.rest <= 0:
             return 0.0
         if len(some) == 1 and some[0][1] == 1 and self.rest <= 0:
             return some[0][0] * some[0][2].interval(level)[1]
-        some.sort(key=lambda term: -(term[0] ** 2) * term[2].variance)
-        rest = self.rest + sum(weight**2 * times * noise.variance for weight, times, noise in some[_KINDS:])
-        return _reach(tuple(some[:_KINDS]), rest, level)
+        some.sort(key=lambda term: -(term[0] ** 2) * law[id(term[2])])
+        return _reach(tuple(some[:_KINDS]), self.rest + _added(some[_KINDS:]), level)
 
 
-@lru_cache(maxsize=256)
+def _variances(terms: Iterable[Term]) -> dict[int, float]:
+    """Of every law, by its identity: terms are many, laws few."""
+    return {key: law.variance for key, law in {id(law): law for _, _, law in terms}.items()}
+
+
+def _added(terms: Sequence[Term]) -> float:
+    law = _variances(terms)
+    return sum(weight**2 * times * law[id(noise)] for weight, times, noise in terms)
+
+
+@lru_cache(maxsize=1024)
 def _reach(terms: tuple[Term, ...], rest: float, level: float) -> float:
-    sd = math.sqrt(rest + sum(weight**2 * times * noise.variance for weight, times, noise in terms))
+    sd = math.sqrt(rest + _added(terms))
     blur = sd / _BLUR
     at = (np.arange(math.ceil(6 * _BLUR * _RANGE / math.pi)) + 0.5) * (math.pi / (_RANGE * sd))
     log = -0.5 * (rest + blur**2) * at**2
-    for weight, times, noise in terms:
+    for (
+        weight,
+        times,
+        noise,
+    ) in terms:  # the widest first: where it says next to nothing the others need not be asked
         log += times * _log_characteristic(noise, np.asarray(weight * at))
+        kept = log > _NOTHING
+        at, log = at[kept], log[kept]
     # P(|X| <= t) = 2/pi times the integral of phi(u) sin(t u)/u: by the rule of midpoints, X modulo 2 _RANGE sd
     over = np.exp(log) / at * (2 / (_RANGE * sd))
     low, high = 0.0, _RANGE / 2 * sd
@@ -136,8 +153,8 @@ class Kinds:
         )
 
 
-def kinds_of(tree: Tree, choice: Bools) -> list[Kinds]:
-    """Those of every level of a column, for a choice of its leaves."""
+def kinds_of(tree: Tree, choice: Bools | Floats) -> list[Kinds]:
+    """Those of every level of a column, for a choice of its leaves, or weights from 0 to 1."""
     counts = [choice.astype(float)]
     for arity in reversed(tree.arities):
         counts.insert(0, counts[0].reshape(-1, arity).sum(axis=1))
@@ -167,7 +184,11 @@ def _distinct(rows: Floats, times: Floats) -> tuple[Floats, Floats]:
 
 
 def error_of(
-    lattice: Lattice, levels: Sequence[Level], noises: Sequence[Noise], mu: Floats, choices: Iterable[Bools]
+    lattice: Lattice,
+    levels: Sequence[Level],
+    noises: Sequence[Noise],
+    mu: Floats,
+    choices: Iterable[Bools | Floats],
 ) -> Error:
     """The error of the least-squares answer to a choice of leaves in each column."""
     kinds = [kinds_of(tree, choice) for tree, choice in zip(lattice.trees, choices, strict=True)]

@@ -29,7 +29,7 @@ from oboro.tables.cells import LARGEST_TOTAL, Cells
 from oboro.tables.strategy import Noise, Strategy, counts_move, forecast_of, zigzag
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Where
-from oboro.tables.tree.intervals import Answer, noisy_in, unreadable
+from oboro.tables.tree.intervals import Answer, may_lack_intervals, noisy_in, unreadable
 from oboro.tables.tree.measure import Measured
 from oboro.tables.tree.outlook import Outlook
 from oboro.tables.tree.partition import Blocks
@@ -278,7 +278,11 @@ class Sized(Strategy):
 
     def lacking(self, people: int | None) -> list[str]:
         some = self.bound if people is None else [self.of(people)]
-        return list(dict.fromkeys(note for own in some for note in own.lacking(people)))
+        found = list(dict.fromkeys(note for own in some for note in own.lacking(people)))
+        if found and len(some) > 1 and isinstance(some[-1], PlannedTree):  # noise decides which way is gone
+            tree = some[-1]
+            return [may_lack_intervals(sum(math.prod(tree.lattice.nodes(at)) for at in tree.chosen.levels))]
+        return found
 
     def outlook(self, total: int) -> Outlook | None:
         return self.of(total).outlook(total)

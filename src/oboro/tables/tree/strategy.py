@@ -200,7 +200,7 @@ def _estimates(strategy: PlannedTree, published: Measured) -> Estimates:
     facts = (layout.domain.to_dict(), write(design), strategy.eps, strategy.unit, total, share)
     digest = hashlib.sha256(repr(facts).encode() + layout.heads[1].tobytes()).digest()
     kept = _last[0] if _last else None  # taken once: another thread may ask another table meanwhile
-    if kept is None or not _are(kept[0], published.noisy) or kept[1] != digest:
+    if kept is None or not are(kept[0], published.noisy) or kept[1] != digest:
         shapes = [strategy.lattice.nodes(level) for level in design.levels]
         noisy = in_shapes(published.noisy, shapes)
         found = estimates(layout, design, strategy.noises, noisy, total, share)
@@ -214,7 +214,7 @@ def _estimates(strategy: PlannedTree, published: Measured) -> Estimates:
 _last: list[tuple[tuple[Integers, ...], bytes, Estimates]] = []
 
 
-def _are(some: Sequence[Integers], others: Sequence[Integers]) -> bool:
+def are(some: Sequence[Integers], others: Sequence[Integers]) -> bool:
     """Whether these are the very arrays, which a file that is asked again has (`noisy_in`)."""
     return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
 
@@ -434,7 +434,7 @@ class PlannedTree(Strategy):
         if self.chosen.rho is not None or self.publish is not None or not trial.tried(self.layout, asked):
             return []
         found = trial.ratios(self.layout, self.eps, self.unit, asked, total)
-        ratio = found[trial.LOOKS] / min(found[trial.PLANNED], found[trial.USUAL])
+        ratio = found[trial.looking(found)] / min(found[trial.PLANNED], found[trial.USUAL])
         if ratio > trial.FAR:
             return []
         return [

@@ -4,11 +4,11 @@ The planner makes errors smallest as least squares leaves them. What follows, ke
 far more than others, most of all where people are few, and has no closed form. So plans are tried out: on a small table
 that is filled as the city and the country of the outlook are, and as smooth hills, a valley and islands are, with noise from a fixed seed.
 If nobody says how many people there are, any number may be right: then it is tried out which plan is best for each order of magnitude, and where that differs
-the plan asks for the number first (`sized`), unless blocks of all sizes are asked for, as by default. No data is looked at, and the same facts always give the same choice.
+the plan asks for the number first (`sized`). No data is looked at, and the same facts always give the same choice.
 
 What decides most is the *filling*: people times eps/D for each cell. Below about 1, a table that looks is
 better for questions of all kinds; above, a tree that is planned for the questions. Where blocks or squares are asked for, what looks is the tree
-itself (`Pruned`), which is as good for large blocks; for cells and rectangles it is `Adaptive`.
+itself (`Pruned`), which is as good for large blocks; for cells and rectangles it may be `Adaptive`, too.
 """
 
 from __future__ import annotations
@@ -42,11 +42,8 @@ from oboro.tables.tree.workload import DEFAULT, LONG_SIDES, Part, Workload
 if TYPE_CHECKING:
     from oboro.tables.plan import TablePlan
 
-PLANNED, USUAL, LOOKS = (
-    "planned",
-    "usual",
-    "adaptive",
-)  # a tree for the questions, the default tree, a table that looks
+# a tree for the questions, the default tree, a table that looks, a tree for the questions that looks
+PLANNED, USUAL, LOOKS, DIVIDED = "planned", "usual", "adaptive", "divided"
 KINDS = ("blocks", "squares", "rectangles", "cells")  # questions that can be tried out
 _SHAPES = ("city", "country", "hills", "valley", "islands")
 _PEOPLE = (10**3, 10**8)  # so many there may be where nobody says it
@@ -57,13 +54,14 @@ _BITS = {1: 12, 2: 7}  # of a side of the made-up table, at most
 _ASKED = 512  # questions of each kind
 _RUNS = 12  # on each shape: so many with one filling
 _FEWER = 4  # and so many with each of several
-CLEARLY = 0.95  # a tree's errors can be told beforehand: something else must be better by as much
+_LOOKING = (LOOKS, DIVIDED)
+CLEARLY = 0.99  # what looks takes longer, and must be better by as much
 FAR = 0.9  # and by as much for the forecast of a tree to say so
-# the filling, as a power of two, from which the default tree is nearly as good for the default questions (a tree that looks
-# stays up to a tenth better at some, but has longer intervals), by bits of a side
+# the filling, as a power of two, from which the default tree is nearly as good for the default questions, by bits of a side; with more cells
+# than 256 x 256 from where it is within a tenth, since it takes half of the time and memory
 _USUAL_FROM = {
     1: {2: -9, 3: -2, 4: 0, 5: 0, 6: 0, 7: 0.5, 8: 1, 9: 1, 10: 1, 11: 1.5, 12: 3},
-    2: {2: -9, 3: -0.5, 4: -0.5, 5: 2, 6: 2.5, 7: 3.5},
+    2: {2: -9, 3: -0.5, 4: -0.5, 5: 2, 6: 2.5, 7: 6.5, 8: 6.5, 9: 3.5},
 }
 _TURN = 0.02  # so much, of the sum of log errors over fillings, must one way more gain
 
@@ -73,8 +71,8 @@ def best(made: TablePlan, people: int | None, any_strategy: bool) -> TablePlan:
     one that asks first how many people there are.
     """
     asked = made.workload or DEFAULT
-    if not tried(made.layout, asked) or (people is None and asked == DEFAULT):
-        return made  # a tree has the shortest intervals where people are many (docs/decisions.md)
+    if not tried(made.layout, asked) or (asked == DEFAULT and not any_strategy):
+        return made
     facts = (made.layout, made.guarantee.eps, made.unit, asked)
     if people is None and any_strategy:
         found = ways(*facts)
@@ -92,13 +90,13 @@ def _bound(made: TablePlan, way: Way) -> TablePlan:
 
 def _way(layout: Layout, unit: Unit, workload: Workload, name: str, people: int = 0) -> Way:
     """A plan, from so many people on."""
-    if name == LOOKS and not in_blocks(workload):
+    if name == LOOKS:
         return Way(people)
-    return Way(people, design_for(layout, unit, DEFAULT if name == USUAL else workload), name == LOOKS)
+    return Way(people, design_for(layout, unit, DEFAULT if name == USUAL else workload), name == DIVIDED)
 
 
 def in_blocks(workload: Workload) -> bool:
-    """Whether blocks or squares are asked for: of several sizes, all of which matter."""
+    """Whether blocks or squares are asked for: of several sizes, all of which matter, and of which `Adaptive` counts but a few."""
     return any(part.kind in ("blocks", "squares") for part in workload.parts)
 
 
@@ -113,14 +111,23 @@ def tried(layout: Layout, workload: Workload) -> bool:
 def choice(
     layout: Layout, eps: Fraction, unit: Unit, workload: Workload, people: int | None, *, looks: bool = True
 ) -> str:
-    """The plan with the smallest errors: PLANNED, USUAL or, if it may be, LOOKS."""
+    """The plan with the smallest errors: PLANNED, USUAL or, if it may be, LOOKS or DIVIDED."""
     if workload == DEFAULT and people is not None:
-        axes, bits = _small(layout)
-        few = _step(layout, eps, unit, people) < _USUAL_FROM[axes][bits]
-        return LOOKS if looks and few else USUAL
+        few = _step(layout, eps, unit, people) < _usual_from(layout)
+        return DIVIDED if looks and few else USUAL
     found = ratios(layout, eps, unit, workload, people)
-    tree = USUAL if found[USUAL] < found[PLANNED] else PLANNED
-    return LOOKS if looks and found[LOOKS] < CLEARLY * found[tree] else tree
+    return min(
+        (name for name in found if looks or name not in _LOOKING), key=lambda name: found[name] * _more(name)
+    )
+
+
+def looking(found: dict[str, float]) -> str:
+    """The better of those that look."""
+    return min((name for name in found if name in _LOOKING), key=lambda name: found[name])
+
+
+def _more(name: str) -> float:
+    return 1 / CLEARLY if name in _LOOKING else 1.0
 
 
 def ratios(
@@ -144,7 +151,7 @@ def ways(layout: Layout, eps: Fraction, unit: Unit, workload: Workload) -> tuple
         return (Way(0, design_for(layout, unit, workload)),)
     steps = _steps(layout, eps, unit)
     if workload == DEFAULT:
-        path, turns = _usual(*_small(layout), steps)
+        path, turns = _usual(_usual_from(layout), steps)
     else:
         path, turns = _path(_tried_out(*_small(layout), workload, steps, _FEWER), steps)
     one = counts_move(unit) * layout.cells / eps  # so many people are a filling of 1
@@ -152,20 +159,16 @@ def ways(layout: Layout, eps: Fraction, unit: Unit, workload: Workload) -> tuple
     return tuple(_way(layout, unit, workload, name, start) for start, name in zip(starts, path, strict=True))
 
 
-def _usual(axes: int, bits: int, steps: Sequence[int]) -> tuple[list[str], list[float]]:
+def _usual(turn: float, steps: Sequence[int]) -> tuple[list[str], list[float]]:
     """The same for the default questions, from what was tried out once: whoever names no questions does not wait."""
-    turn = _USUAL_FROM[axes][bits]
     if steps[0] < turn <= steps[-1]:
-        return [LOOKS, USUAL], [turn]
-    return [USUAL if turn <= steps[0] else LOOKS], []
+        return [DIVIDED, USUAL], [turn]
+    return [USUAL if turn <= steps[0] else DIVIDED], []
 
 
 def _path(found: Sequence[dict[str, float]], steps: Sequence[int]) -> tuple[list[str], list[float]]:
     """The best plan for each filling with few changes, once each, and where it changes."""
-    logs = [
-        {name: log + (math.log(1 / CLEARLY) if name == LOOKS else 0) for name, log in own.items()}
-        for own in found
-    ]
+    logs = [{name: log + math.log(_more(name)) for name, log in own.items()} for own in found]
     lowest = {name: (log, [name]) for name, log in logs[0].items()}
     for own in logs[1:]:
         lowest = {
@@ -186,8 +189,19 @@ def _path(found: Sequence[dict[str, float]], steps: Sequence[int]) -> tuple[list
 
 def _small(layout: Layout) -> tuple[int, int]:
     """The made-up table for a layout: its dimensions, and the bits of a side."""
+    axes, bits = _sides(layout)
+    return axes, min(bits, _BITS[axes])
+
+
+def _sides(layout: Layout) -> tuple[int, int]:
+    """Dimensions, and the bits of a side, two at least."""
     axes = len(lattice_of(layout.domain).trees[0].directions)
-    return axes, min(max(round(math.log2(layout.cells) / axes), 2), _BITS[axes])
+    return axes, max(round(math.log2(layout.cells) / axes), 2)
+
+
+def _usual_from(layout: Layout) -> float:
+    axes, bits = _sides(layout)
+    return _USUAL_FROM[axes][min(bits, max(_USUAL_FROM[axes]))]
 
 
 def _step(layout: Layout, eps: Fraction, unit: Unit, people: int) -> int:
@@ -216,8 +230,10 @@ def _tried_out(
     plans: dict[str, Strategy] = {
         PLANNED: PlannedTree(*facts, workload=workload),
         USUAL: PlannedTree(*facts),
-        LOOKS: Pruned(*facts, workload=workload) if in_blocks(workload) else Adaptive(*facts),
+        DIVIDED: Pruned(*facts, workload=workload),
     }
+    if not in_blocks(workload):
+        plans[LOOKS] = Adaptive(*facts)
     asked = [own for part in workload.parts for own in _questions(part, sides)]
     found = []
     for step in steps:
