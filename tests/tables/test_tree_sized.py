@@ -65,11 +65,9 @@ def test_it_is_what_a_plan_is_where_nobody_says_how_many_there_are_and_it_matter
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", count="n") == plan
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", strategy="tree").strategy == "tree"
     ages = Domain([Integer("age", 0, 99)])
-    assert (
-        tables.plan(ages, unit=Unit.cells(), eps=1).strategy == "tree"
-    )  # from 1,000 people on always the same
+    assert tables.plan(ages, unit=Unit.cells(), eps=1).strategy == "tree"  # whatever their number, from 1,000 on
     assert [type(own) for own in sized(plan).bound] == [Pruned, PlannedTree]
-    assert type(sized(made(workload=tables.rectangles())).bound[0]) is Adaptive
+    assert type(sized(made(workload=tables.cells())).bound[0]) is Adaptive
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", expected_total=FEW).strategy == "adaptive"
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", expected_total=MANY).strategy == "tree"
 

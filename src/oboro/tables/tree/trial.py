@@ -204,22 +204,22 @@ def _usual_from(layout: Layout) -> float:
     return _USUAL_FROM[axes][min(bits, max(_USUAL_FROM[axes]))]
 
 
-def _step(layout: Layout, eps: Fraction, unit: Unit, people: int) -> int:
-    """The filling for so many people, as a power of two."""
+def _step(layout: Layout, eps: Fraction, unit: Unit, people: int) -> float:
+    """The filling for so many people, as a power of two, to the nearest half."""
     filling = max(people, 1) * eps / (counts_move(unit) * layout.cells)
     power = math.log2(filling.numerator) - math.log2(filling.denominator)  # eps may be beyond any float
-    return min(max(round(power), _LEAST), _MOST)
+    return min(max(round(2 * power) / 2, _LEAST), _MOST)
 
 
 def _steps(layout: Layout, eps: Fraction, unit: Unit) -> tuple[int, ...]:
     """Fillings for any number of people."""
-    first, last = (_step(layout, eps, unit, people) for people in _PEOPLE)
+    first, last = (math.floor(_step(layout, eps, unit, people)) for people in _PEOPLE)
     return tuple(range(first, last + _STEP, _STEP)) if first < last else (first,)
 
 
 @remembered(32)
 def _tried_out(
-    axes: int, bits: int, workload: Workload, steps: tuple[int, ...], runs: int
+    axes: int, bits: int, workload: Workload, steps: tuple[float, ...], runs: int
 ) -> tuple[dict[str, float], ...]:
     """For each filling, the mean logarithm of the errors of each plan."""
     sides = (1 << bits,) * axes
