@@ -14,7 +14,7 @@ import pytest
 import oboro as ob
 from oboro import tables
 from oboro.arrays import Integers
-from oboro.domain import Category, Domain, Grid, Integer
+from oboro.domain import Category, Domain, Grid, Integer, Mesh
 from oboro.errors import DataError, DomainError, GuaranteeError, ParameterError
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
@@ -65,7 +65,9 @@ def test_it_is_what_a_plan_is_where_nobody_says_how_many_there_are_and_it_matter
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", count="n") == plan
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", strategy="tree").strategy == "tree"
     ages = Domain([Integer("age", 0, 99)])
-    assert tables.plan(ages, unit=Unit.cells(), eps=1).strategy == "tree"  # whatever their number, from 1,000 on
+    assert (
+        tables.plan(ages, unit=Unit.cells(), eps=1).strategy == "tree"
+    )  # whatever their number, from 1,000 on
     assert [type(own) for own in sized(plan).bound] == [Pruned, PlannedTree]
     assert type(sized(made(workload=tables.cells())).bound[0]) is Adaptive
     assert tables.plan(TOWN, unit=Unit.cells(), eps="0.1", expected_total=FEW).strategy == "adaptive"
@@ -195,6 +197,16 @@ def test_the_forecast_is_that_of_the_way_for_so_many_or_the_largest_of_all() -> 
     for forecast in (plan.forecast(), plan.forecast(FEW)):
         assert any(f"{turn:,} people or more are counted by tree" in note for note in forecast.notes)
     assert plan.outlook(MANY) is not None
+
+
+def test_the_forecast_of_meshes_is_about_meshes() -> None:
+    """A mesh of 10 km has 400 cells in a block of 1,024 keys: each size is compared with blocks as large as it is."""
+    domain = Domain([Mesh("code", "500m", region=[5132, 5133])])
+    facts: dict[str, Any] = {"unit": Unit.cells(), "eps": "0.5"}
+    own, tree = (tables.plan(domain, **facts, strategy=name).forecast().rows for name in ("sized", "tree"))
+    for (name, _, error, *_), (same, _, of_tree, *_) in zip(own, tree, strict=True):
+        assert name == same
+        assert float(error) < 1.05 * float(of_tree)
 
 
 @pytest.mark.long("statistical tests")

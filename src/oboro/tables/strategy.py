@@ -136,13 +136,17 @@ def block_name(layout: Layout, height: int) -> str:
 
 
 def block_cells(layout: Layout, height: int) -> str:
-    """How many cells of the domain lie in a whole block of 2^height keys: sides are filled up to powers of two, with nobody."""
-    cells = math.prod(
+    """How many cells of the domain lie in a whole block of 2^height keys, as people read it."""
+    powers = all(size & (size - 1) == 0 for size in layout.sizes)  # then every block is one
+    return f"2^{height}" if powers else f"{cells_within(layout, height):,}"
+
+
+def cells_within(layout: Layout, height: int) -> int:
+    """The same as a number: sides are filled up to powers of two, with nobody."""
+    return math.prod(
         min(size, 1 << sum(place < height for place in places))
         for size, places in zip(layout.sizes, layout.pattern, strict=True)
     )
-    powers = all(size & (size - 1) == 0 for size in layout.sizes)  # then every block is one
-    return f"2^{height}" if powers else f"{cells:,}"
 
 
 def _covered(column: Column, own: Layout, bits: int) -> str:

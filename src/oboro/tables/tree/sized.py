@@ -26,7 +26,7 @@ from oboro.privacy import Pure
 from oboro.records import check_fields
 from oboro.release import Forecast, Part, part
 from oboro.tables.cells import LARGEST_TOTAL, Cells
-from oboro.tables.strategy import Noise, Strategy, counts_move, forecast_of, zigzag
+from oboro.tables.strategy import Noise, Strategy, cells_within, counts_move, forecast_of, zigzag
 from oboro.tables.tree.adaptive import Adaptive
 from oboro.tables.tree.answers import Where
 from oboro.tables.tree.intervals import Answer, may_lack_intervals, noisy_in, unreadable
@@ -256,9 +256,9 @@ class Sized(Strategy):
         last = self.bound[-1]
         if not isinstance(last, PlannedTree):
             return forecast_of(self)
-        own, rows = last.forecast(), []
+        own, rows, bits = last.forecast(), [], self.layout.bits
         for name, cells, error, *others in own.rows:
-            height = min(math.ceil(math.log2(int(cells))), self.layout.bits)
+            height = next(at for at in range(bits + 1) if cells_within(self.layout, at) >= int(cells))
             by = max([1.0, *(math.sqrt(case.variance(height)) / float(error) for case in self._cases[:-1])])
             rows.append((name, cells, *(by * float(each) for each in (error, *others))))
         notes = [own.notes[0], *zigzag([float(row[2]) for row in rows]), *self.remarks(None)]
