@@ -106,6 +106,8 @@ def test_more_budget_is_never_worse(test_bits, method: str) -> None:
     """Noise is the same in every run of this test, so that it fails always or never."""
     outcomes = [_outcome(method, eps, 3, 8000, test_bits) for eps in BUDGETS]
     _never_worse(outcomes)
-    assert outcomes[-1][0] < outcomes[0][0] / 2  # and it does buy something
+    # little is used well (0.14 and 0.16 where every value was counted by itself), and much buys something
+    assert outcomes[0][0] < 0.12
+    assert outcomes[-1][0] < 0.07
     if method == "quality":  # it holds at every budget what a tree of pairs cannot: y where a and b differ
         assert min(auc for _, auc in outcomes) > 0.77

@@ -98,7 +98,7 @@ def test_with_few_seconds_and_many_columns_pairs_still_fit() -> None:
     plan: Any = ob.synth.plan(many, unit=ob.Unit.row(), eps=1, delta="1e-6", seconds=1)
     sizes = [most_bins_of(column, plan.most_bins, plan.categories) for column in many]
     offers = Offers(sizes, 10.0, 10**6, plan.largest, all_triples=False)
-    assert offers.fitting([]) == offers.pairs
+    assert offers.fitting([]) == offers.small
 
 
 def test_the_forecast_counts_the_pairs_of_many_columns_whatever_the_seconds() -> None:

@@ -121,7 +121,7 @@ class MomentsPlan(ModelPlan):
 
     >>> plan = ob.synth.plan(domain, unit=unit, rho="0.5", method="moments")
     >>> [part.of for part in plan.parts]
-    ['counts of age', 'counts of sex', 'sums of products']
+    ['counts of age', 'counts of age', 'counts of sex', 'sums of products']
     """
 
     kind = "synth.moments"

@@ -55,7 +55,8 @@ class MarginalsPlan(TablesPlan):
         [Bun and Steinke 2016]. A table of counts moves by at most D in the 2-norm when one unit does, D^2 = m^2 for the at most
         m rows that a unit has (replace: 2 m^2, out of one cell and into another); discrete Gaussian noise of variance
         D^2/(2 rho) makes it rho-zCDP [Canonne, Kamath, Steinke 2020]. A column that is counted in several levels pays for each: the
-        blocks of a level are disjoint, and which are cut follows from noisy counts. A pair is chosen by the exponential mechanism
+        blocks of a level are disjoint, and which are cut, or counted again as they are, follows from noisy counts. What each column
+        costs of the columns' share follows from the domain. A pair is chosen by the exponential mechanism
         on a score that one unit moves by at most m (replace: 2m), with weights exp(eps score / (2 m)); this is eps^2/8-zCDP
         [Cesar and Rogers 2021]. Bins, law and records follow from what was given out, and cost nothing. If the promise is
         (eps, delta), rho is the largest whose conversion stays within it.
@@ -67,7 +68,7 @@ class MarginalsPlan(TablesPlan):
 
     >>> plan = ob.synth.plan(domain, unit=unit, rho="0.5")
     >>> [part.of for part in plan.parts]
-    ['counts of age', 'counts of sex', 'counts of each chosen table', 'the choice of each table']
+    ['counts of age', 'counts of age', 'counts of sex', 'counts of each chosen table', 'the choice of each table']
     """
 
     kind = "synth.marginals"
@@ -140,7 +141,7 @@ class MarginalsPlan(TablesPlan):
 ROUNDS = Fraction(3, 2)  # for each column
 SECONDS = 60
 MOST_SECONDS = 3600
-SINGLE = Fraction(2, 10)  # of the budget: every column by itself, in the quality method
+SINGLE = Fraction(3, 10)  # of the budget: every column by itself, in the quality method
 ROUND_STEPS = 60  # of the fit after each table
 _VISITS = 10**7  # of a cell, in a second of one core
 _OFFERS = 10**3  # tables that are compared with the model, in a second of one core
@@ -151,20 +152,20 @@ LEAST_CELLS = 5_000  # of a model, in however few seconds: so that any pair fits
 @register
 @dataclass(frozen=True)
 class QualityPlan(TablesPlan):
-    """Noisy counts of every column, then of tables of two or three columns, each chosen by its error [after McKenna et al. 2022, AIM].
+    """Noisy counts of every column, then of tables of up to three columns, each chosen by its error [after McKenna et al. 2022, AIM].
 
     Privacy
         As for the tree of pairs: rho adds up over the steps [Bun and Steinke 2016]; a table of counts under discrete Gaussian
         noise of variance D^2/(2 rho) costs rho, D^2 = m^2 for the at most m rows of a unit, 2 m^2 under replace; a
         choice by the exponential mechanism costs eps^2/8 [Cesar and Rogers 2021], for a score that one unit moves by at most m
-        (replace: 2m). The number of rounds and what each may cost are fixed beforehand by the number of columns. What the model expects, and
+        (replace: 2m). The number of rounds and what each may cost are fixed beforehand by the number of columns; a column that is chosen to be counted again is a table like any other. What the model expects, and
         which tables are offered, follows from noisy counts given out earlier and from `seconds`, which is a fact of the plan: it says how many
         cells the model may have, at so many visits of a cell in a second, and no clock is read. So what is given out does not depend on how long anything took.
         A promise of eps alone is kept as there: discrete Laplace noise of scale m/e (replace: 2m/e) and permute-and-flip, whose e add up to eps over the same fixed number of rounds.
 
     >>> plan = ob.synth.plan(domain, unit=unit, rho="0.5", method="quality")
     >>> plan.guarantee.covers(plan.cost), [part.of for part in plan.parts]
-    (True, ['counts of age', 'counts of sex', 'counts of each chosen table', 'the choice of each table'])
+    (True, ['counts of age', 'counts of age', 'counts of sex', 'counts of each chosen table', 'the choice of each table'])
     """
 
     seconds: int = SECONDS
@@ -180,7 +181,7 @@ class QualityPlan(TablesPlan):
 
     def forecast(self) -> Forecast:
         table = [("count of a chosen table", self.noise.sd, self.noise.interval()[1])] if self.steps else []
-        note = f"{self.steps} tables of two or three columns will be chosen; oboro synth report measures what comes of it"
+        note = f"{self.steps} tables of up to three columns will be chosen; oboro synth report measures what comes of it"
         time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core; reading the data comes on top"
         return self.forecast_with(table, [*self.carried(3), note, time] if self.steps else [note])
 
@@ -291,7 +292,10 @@ class Counted(dict[Clique, Integers]):
 
 @dataclass(frozen=True)
 class Offers:
-    """Which tables may be chosen: all pairs, and triples whose noise does not drown their counts. From noisy counts alone."""
+    """Which tables may be chosen: columns once more, all pairs, and triples whose noise does not drown their counts. From noisy counts alone.
+
+    Where the budget is so small that no pair tells more than its noise hides, it is best spent on what is left wrong with single columns.
+    """
 
     sizes: Sequence[int]
     sd: float
@@ -300,8 +304,10 @@ class Offers:
     all_triples: bool
 
     @cached_property
-    def pairs(self) -> list[Clique]:
-        return list(combinations(range(len(self.sizes)), 2))
+    def small(self) -> list[Clique]:
+        """Of two columns the one step that there is tells how they go together."""
+        places = range(len(self.sizes))
+        return [*((i,) for i in places if len(self.sizes) > 2), *combinations(places, 2)]
 
     @cached_property
     def triples(self) -> list[Clique]:
@@ -326,7 +332,7 @@ class Offers:
 
         Where rules tie columns together, the model may be as large as that makes it, and no table makes it larger.
         """
-        offered = [*self.pairs, *(self.triples if self.all_triples else self._linked(had))]
+        offered = [*self.small, *(self.triples if self.all_triples else self._linked(had))]
         held = [*had, *tied]
         now = junction_tree(self.sizes, held)
         most = max(self.largest, 2 * sum(self.sizes), now.size if tied else 0)

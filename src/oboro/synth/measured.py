@@ -21,13 +21,53 @@ Noise = DiscreteGaussian | DiscreteLaplace
 
 # Each column on its own: noisy counts of blocks of codes, split further where there is something to see.
 #
-# A column of up to 128 values, or of categories, is counted value by value. A longer one is cut into at most 64 blocks of
-# equal width. Blocks whose noisy count stands out from the noise are cut again, and so on down to single values. So a spike at 0
-# among a hundred thousand possible amounts is found, without a bin being chosen by hand.
+# A column of up to 32 values, or of categories, is counted value by value. A longer one is cut into at most 16 blocks of
+# equal width. Blocks whose noisy count stands out from the noise are cut again, and so on down to single values; the others are counted
+# again. So a spike at 0 among a hundred thousand possible amounts is found, without a bin being chosen by hand; and where there is little
+# to see, noise is on few blocks: of 121 ages counted one by one, those that nobody has would take records from the others.
 
-ALL_VALUES = 128  # up to so many values are counted one by one
-MOST_PARTS = 64  # a block is cut into at most so many
 STANDS_OUT = 4.0  # standard deviations of the noise
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How columns are counted, and what that costs. Public facts alone."""
+
+    parts: int  # a block is cut into at most so many; up to twice as many values are counted one by one
+    again: bool  # whether blocks that are not cut are counted again at every further level
+
+    def blocks(self, column: Column) -> int:
+        """How many blocks its first level has."""
+        depth = self._depth(column)
+        return column.size if depth == 1 else math.ceil(column.size ** (1 / depth) - 1e-9)
+
+    def shares(self, column: Column) -> list[Fraction]:
+        """How a column's price is split between its levels: as 1 to 2 to 3; or half for the first, the rest evenly."""
+        levels = self._depth(column)
+        if self.again or levels == 1:
+            return [Fraction(2 * place, levels * (levels + 1)) for place in range(1, levels + 1)]
+        return [Fraction(1, 2)] + [Fraction(1, 2 * (levels - 1))] * (levels - 1)
+
+    def weight(self, column: Column) -> int:
+        """What a column costs beside the others.
+
+        Of k cells, noise of standard deviation s moves about k s records; at prices in proportion to k^(2/3) the sum over columns is least.
+        Of very many categories few hold anybody: cells beyond those that numbers can have count no more.
+        """
+        return round(100 * min(self.blocks(column), 2 * self.parts) ** (2 / 3)) if self.again else 1
+
+    def _depth(self, column: Column) -> int:
+        if isinstance(column, Category) or column.size <= 2 * self.parts:
+            return 1
+        return math.ceil(math.log(column.size) / math.log(self.parts) - 1e-9)
+
+
+COUNTINGS = 2  # so many ways there are: the last is that of new plans
+
+
+def counting_of(number: int) -> Counting:
+    """The way with this number; 1 is that of plans which do not say. A value of its own for each plan."""
+    return Counting(64, again=False) if number == 1 else Counting(16, again=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +95,14 @@ class Shape:
         return np.searchsorted(self.start, codes, side="right") - 1
 
 
-def shares(column: Column) -> list[Fraction]:
-    """How a column's price is split between its levels: half for the first, the rest evenly."""
-    levels = _depth(column)
-    return [Fraction(1)] if levels == 1 else [Fraction(1, 2)] + [Fraction(1, 2 * (levels - 1))] * (levels - 1)
+def measure_column(
+    codes: Integers, column: Column, parts: int, noises: Sequence[Noise], bits: Bits, *, again: bool
+) -> list[Level]:
+    """Noisy counts, level by level; which blocks are cut, into so many, depends on noisy counts alone.
 
-
-def measure_column(codes: Integers, column: Column, noises: Sequence[Noise], bits: Bits) -> list[Level]:
-    """Noisy counts, level by level; which blocks are cut depends on noisy counts alone."""
-    size, parts = column.size, _oneway_parts(column)
+    The blocks of a level do not overlap: so those that were not cut are counted `again` at no further cost.
+    """
+    size = column.size
     edges = _cut(0, size, parts)
     start, stop = edges[:-1], edges[1:]
     if code_count(column) > size:  # missing is a block of its own
@@ -72,9 +111,13 @@ def measure_column(codes: Integers, column: Column, noises: Sequence[Noise], bit
     for noise in noises:
         levels.append(Level(start, stop, _counts(codes, start, stop) + noise.sample(start.size, bits)))
         wide = (levels[-1].count >= STANDS_OUT * noise.sd) & (stop - start > 1)
-        if not wide.any():
+        if not (wide.any() or again):
             break
-        cuts = [_cut(int(a), int(b), parts) for a, b in zip(start[wide], stop[wide], strict=True)]
+        cuts = [
+            _cut(int(a), int(b), parts if cut else 1)
+            for a, b, cut in zip(start, stop, wide, strict=True)
+            if cut or again
+        ]
         start, stop = np.concatenate([cut[:-1] for cut in cuts]), np.concatenate([cut[1:] for cut in cuts])
     return levels
 
@@ -90,17 +133,49 @@ def total_of(columns: Sequence[Sequence[Level]], noises: Sequence[Sequence[Noise
 
 def shape_of(levels: Sequence[Level], noises: Sequence[Noise], column: Column, total: float) -> Shape:
     """The levels made one: counts that are not negative, add up to the total, and agree with one another."""
-    first = levels[0]
-    seen = first.count.astype(float)
+    first, *further = _averaged(levels, noises)
+    seen = first.count.copy()
     missing = first.start >= column.size
-    seen[missing & (seen < STANDS_OUT * noises[0].sd)] = 0.0  # nulls that the noise alone could have made
+    by_noise = seen < STANDS_OUT * np.sqrt(first.variance)
+    seen[missing & by_noise] = 0.0  # nulls that the noise alone could have made
     mass = on_simplex(seen, total)
     if not seen[missing].any() and missing.any():
         mass = np.where(missing, 0.0, on_simplex(np.where(missing, -np.inf, seen), total))
     shape = Shape(first.start, first.stop, mass, column.size)
-    for level, noise in zip(levels[1:], noises[1:], strict=False):
-        shape = _refined(shape, level, noise.sd)
+    for level in further:
+        shape = _refined(shape, level)
     return shape
+
+
+@dataclass(frozen=True, slots=True)
+class Averaged:
+    """Blocks, what was counted in them on average, and the variance of that."""
+
+    start: Integers
+    stop: Integers
+    count: Floats
+    variance: Floats
+
+
+def _averaged(levels: Sequence[Level], noises: Sequence[Noise]) -> list[Averaged]:
+    """The blocks that are new at each level; counts of a block at later levels are averaged into its first, each by its variance."""
+    found: list[Averaged] = []
+    for level, noise in zip(levels, noises, strict=False):
+        new = np.ones(level.start.size, np.bool_)
+        for earlier in found:
+            at = np.minimum(np.searchsorted(earlier.start, level.start), earlier.start.size - 1)
+            same = (earlier.start[at] == level.start) & (earlier.stop[at] == level.stop)
+            place, variance = at[same], earlier.variance[at[same]]
+            trust = variance / (variance + noise.sd**2)
+            earlier.count[place] += trust * (level.count[same] - earlier.count[place])
+            earlier.variance[place] = variance * (1 - trust)
+            new &= ~same
+        if new.any():
+            variances = np.full(np.count_nonzero(new), noise.sd**2)
+            found.append(
+                Averaged(level.start[new], level.stop[new], level.count[new].astype(float), variances)
+            )
+    return found
 
 
 def on_simplex(values: Floats, total: float) -> Floats:
@@ -112,7 +187,7 @@ def on_simplex(values: Floats, total: float) -> Floats:
     return np.asarray(np.maximum(values - excess[keep - 1] / keep, 0.0))
 
 
-def _refined(shape: Shape, level: Level, sd: float) -> Shape:
+def _refined(shape: Shape, level: Averaged) -> Shape:
     """Each block that was cut is replaced by its parts.
 
     Their counts are drawn towards an even split by as much as the noise explains their differences [James and Stein 1961].
@@ -128,7 +203,8 @@ def _refined(shape: Shape, level: Level, sd: float) -> Shape:
         away = level.count[inside] - even
         away -= away.mean()
         signal = float(away @ away)
-        trust = max(0.0, 1 - max(away.size - 3, 0) * sd**2 / signal) if signal > 0 else 0.0
+        noise = max(away.size - 3, 0) * float(level.variance[inside].mean())
+        trust = max(0.0, 1 - noise / signal) if signal > 0 else 0.0
         start.append(level.start[inside])
         stop.append(level.stop[inside])
         mass.append(on_simplex(even + trust * away, float(shape.mass[block])))
@@ -140,17 +216,6 @@ def _refined(shape: Shape, level: Level, sd: float) -> Shape:
         np.concatenate([shape.mass[kept], *mass])[order],
         shape.values,
     )
-
-
-def _depth(column: Column) -> int:
-    if isinstance(column, Category) or column.size <= ALL_VALUES:
-        return 1
-    return math.ceil(math.log(column.size) / math.log(MOST_PARTS) - 1e-9)
-
-
-def _oneway_parts(column: Column) -> int:
-    depth = _depth(column)
-    return column.size if depth == 1 else math.ceil(column.size ** (1 / depth) - 1e-9)
 
 
 def _cut(start: int, stop: int, parts: int) -> Integers:
@@ -186,6 +251,24 @@ class Binned:
 
     def bins_of(self, codes: Integers) -> Integers:
         return self.bin[self.shape.block_of(codes)]
+
+
+def variances(column: Binned, levels: Sequence[Level], noises: Sequence[Noise]) -> Floats:
+    """Of how many records each bin holds: that of the blocks of the first level in it, and where it has but some parts of one, that of these parts."""
+    first, *further = _averaged(levels, noises)
+    shape = column.shape
+    owner = np.searchsorted(first.start, shape.start, side="right") - 1
+    each = first.variance[owner]
+    for level in further:
+        at = np.maximum(np.searchsorted(level.start, shape.start, side="right") - 1, 0)
+        inside = (level.start[at] <= shape.start) & (shape.stop <= level.stop[at])
+        each = np.where(inside, level.variance[at], each)
+    cell = owner * column.size + column.bin
+    size = first.start.size * column.size
+    held = np.bincount(cell, minlength=size).reshape(-1, column.size)
+    share = held / held.sum(axis=1, keepdims=True)
+    parts = np.bincount(cell, each, minlength=size).reshape(-1, column.size)
+    return np.asarray((share**2 * first.variance[:, None] + (1 - share) * parts).sum(axis=0))
 
 
 def most_bins_of(column: Column, most: int, categories: int) -> int:

@@ -36,7 +36,7 @@ from oboro.synth.copula import (
 from oboro.synth.junction import LEAST, Law, Mask, Zeros, spread_evenly, sum_axes, with_evidence
 from oboro.synth.marginals import MOST_SECONDS, SECONDS, SINGLE, MarginalsPlan, QualityPlan
 from oboro.synth.marks import mark_of_draw, marked
-from oboro.synth.measured import Binned, from_rows
+from oboro.synth.measured import COUNTINGS, Binned, from_rows
 from oboro.synth.plan import ModelPlan, TablesPlan, promised
 from oboro.synth.records import GaussianPlan, gaussian_plan
 from oboro.synth.rules import quotas, shared_out, with_sums, zeros_of
@@ -467,11 +467,11 @@ def plan(
     >>> print(plan.forecast())
     expected error of each count that the model is made of
       of each                  standard error  95% within ±
-      count of age                      14.33            28
-      count of sex                      14.33            28
-      count of a chosen table           5.415            11
-      note: the budget can carry all pairs of columns, 1, from about 1,100 records on: noise within a tenth of them
-      note: 1 tables of two or three columns will be chosen; oboro synth report measures what comes of it
+      count of age                       16.6            33
+      count of sex                      16.37            32
+      count of a chosen table           5.849            11
+      note: the budget can carry all pairs of columns, 1, from about 1,200 records on: noise within a tenth of them
+      note: 1 tables of up to three columns will be chosen; oboro synth report measures what comes of it
       note: learning and fitting take up to about 1 seconds of one core; reading the data comes on top
     """
     if text_of("method", method) not in METHODS:
@@ -518,8 +518,10 @@ def plan(
     }
     if method == "quality":
         limit = SECONDS if seconds is None else whole("seconds", seconds, least=1, most=MOST_SECONDS)
-        return QualityPlan(domain, unit, promised(eps, delta, rho), n, seconds=limit, single=SINGLE)
-    return kinds[method](domain, unit, promised(eps, delta, rho), n)
+        return QualityPlan(
+            domain, unit, promised(eps, delta, rho), n, COUNTINGS, seconds=limit, single=SINGLE
+        )
+    return kinds[method](domain, unit, promised(eps, delta, rho), n, COUNTINGS)
 
 
 def release(

@@ -26,16 +26,19 @@ from oboro.release.plan import BUNDLE
 from oboro.synth.codes import check_synthesisable, code_count, read_codes
 from oboro.synth.junction import Clique, Law, Noisy, fit, size_of_tree
 from oboro.synth.measured import (
+    COUNTINGS,
     Binned,
+    Counting,
     Level,
     Measured,
     Noise,
     binned,
+    counting_of,
     measure_column,
     shape_of,
-    shares,
     to_rows,
     total_of,
+    variances,
 )
 from oboro.synth.rules import check_rules, cut, modelled, most_bins_in, tied_by, zeros_of
 
@@ -257,24 +260,36 @@ def _about(number: float) -> int:
 
 @dataclass(frozen=True)
 class Ones:
-    """Every column on its own: each table of counts costs its share of the price, levels of one column together a d-th of it."""
+    """Every column on its own: its levels share the part of the price that its weight gives it."""
 
     domain: Domain
     unit: Unit
     price: Price
     n: int | None
+    counting: Counting
 
     @cached_property
     def noises(self) -> list[list[Noise]]:
-        each = share_of(self.price, Fraction(1, len(self.domain)))
+        weights = [self.counting.weight(column) for column in self.domain]
         return [
-            [noise_for(self.unit, share_of(each, share)) for share in shares(column)]
-            for column in self.domain
+            [
+                noise_for(self.unit, share_of(self.price, Fraction(weight, sum(weights)) * share))
+                for share in self.counting.shares(column)
+            ]
+            for column, weight in zip(self.domain, weights, strict=True)
         ]
 
     def measure(self, codes: Integers, bits: Bits) -> list[list[Level]]:
         return [
-            measure_column(codes[i], column, self.noises[i], bits) for i, column in enumerate(self.domain)
+            measure_column(
+                codes[i],
+                column,
+                self.counting.blocks(column),
+                self.noises[i],
+                bits,
+                again=self.counting.again,
+            )
+            for i, column in enumerate(self.domain)
         ]
 
     def total(self, levels: Sequence[Sequence[Level]]) -> float:
@@ -295,12 +310,14 @@ class Ones:
         ]
 
     def tables(self, levels: Sequence[Sequence[Level]], bins: Sequence[Binned], total: float) -> list[Noisy]:
-        """Each column's bins as a table for the fit; the variance of a bin is that of the blocks of the first level in it."""
+        """Each column's bins as a table for the fit."""
         found = []
         for i, column in enumerate(bins):
-            first, noise = levels[i][0], self.noises[i][0]
-            blocks = np.bincount(column.bins_of(first.start), minlength=column.size)
-            variance = np.maximum(blocks, 1) * noise.sd**2
+            if self.counting.again:
+                variance = variances(column, levels[i], self.noises[i])
+            else:  # as earlier versions took it: a model is read as it was when it was released
+                blocks = np.bincount(column.bins_of(levels[i][0].start), minlength=column.size)
+                variance = np.maximum(blocks, 1) * self.noises[i][0].sd ** 2
             found.append(Noisy((i,), column.mass / total, total**2 / variance))
         return found
 
@@ -371,12 +388,14 @@ class ModelPlan(Plan):
     unit: Unit
     guarantee: Pure | Approx | ZCDP
     n: int | None = None
+    counting: int = 1  # how columns are counted; earlier plans do not say
     most_bins: ClassVar[int] = 1  # of a column of numbers or dates
     shares: ClassVar[tuple[Fraction, ...]]  # of the price: that of the columns first
 
     def check(self) -> None:
         check_synthesisable(self.domain, self.unit)
         check_n(self.unit, self.n)
+        whole("counting", self.counting, least=1, most=COUNTINGS)
         check_rules(self.domain, self.n, self.most_bins, self.categories)
         for column in self.domain:
             if column.kind == "category" and column.size > MOST_CATEGORIES:
@@ -410,8 +429,8 @@ class ModelPlan(Plan):
     @cached_property
     def ones(self) -> Ones:
         """The first step: every column on its own."""
-        whole = self.shares[0] if self.steps else Fraction(1)
-        return Ones(self.learned, self.unit, share_of(self.price, whole), self.n)
+        share = self.shares[0] if self.steps else Fraction(1)
+        return Ones(self.learned, self.unit, share_of(self.price, share), self.n, counting_of(self.counting))
 
     def column_parts(self) -> tuple[Part, ...]:
         """The levels of every column: of each, blocks that do not overlap."""
