@@ -231,6 +231,7 @@ def test_forged_files_of_every_strategy_end_in_our_errors(name: str, tmp_path: P
     assert not attacked(name, 24, 1, tmp_path)
 
 
+@pytest.mark.long("forged files")
 def test_a_filtered_file_whose_arrays_do_not_hang_together_is_refused(tmp_path: Path) -> None:
     table = released("filtered")
     arrays = [_unpacked(line) for line in table.schema.metadata[NOISY].split(b"\n")]

@@ -282,6 +282,7 @@ def test_the_outlook_is_a_range_over_shapes_of_place() -> None:
     assert max(one.published for one in found) > 1.5 * min(one.published for one in found)
 
 
+@pytest.mark.long("forecasts beside answers")
 def test_a_public_total_is_forecast_without_error_and_other_blocks_as_they_are_answered(
     tmp_path: Path,
 ) -> None:

@@ -81,6 +81,7 @@ def test_a_search_that_is_not_compiled_finds_the_same_plan(monkeypatch: pytest.M
     assert found[:2] == found[2:]
 
 
+@pytest.mark.long("a compiled search")
 def test_a_process_that_plans_often_compiles_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "_searches", count())
     taken = []
