@@ -174,6 +174,15 @@ DOMAINS = {
 }
 
 
+@pytest.mark.parametrize("total", [40, 40_000])
+def test_a_table_with_a_public_total_can_be_described_by_the_noise_of_its_last_round(total: int) -> None:
+    """Few people and many: a certificate says which noise the smallest parts have."""
+    plan = tables.plan(TOWN, unit=REPLACE, eps=1, total=total, strategy="adaptive")
+    words = plan.describe()["noise"]
+    assert words["scale"] == plan.parts[-1].noise.to_dict()["scale"]
+    assert words["sensitivity"] == "2"
+
+
 @pytest.mark.few(2, "tables that look")
 @pytest.mark.parametrize("name", DOMAINS)
 def test_any_domain_total_and_adjacency_is_served(name: str) -> None:

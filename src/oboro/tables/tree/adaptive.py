@@ -132,7 +132,9 @@ class Adaptive(Strategy):
 
     @property
     def noise(self) -> Noise:
-        return self.noise_of(FEW[-1])
+        """Of what is counted last: with few people, unless a public total says that they are many."""
+        shares = FEW if self.total is None else self._way(float(self.total))[1]
+        return self.noise_of(shares[-1])
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
