@@ -48,6 +48,7 @@ QUARTERS = Fraction(10, 100)
 MANY = (Fraction(30, 100), Fraction(60, 100))  # blocks, parts
 FEW = (Fraction(25, 100), Fraction(15, 100), Fraction(50, 100))  # blocks, parts, parts of parts
 _FEW_PEOPLE = 0.2  # N eps / cells
+_MANY_PEOPLE = 1.0  # from there on most blocks on the edge of a question are divided
 _GROWTH = 0.6  # blocks are (N eps) to this power
 _DEEPEST = 18  # bits: no more than 2^18 blocks
 _CELLS_BITS = 6  # a block has 2^6 cells, or more
@@ -289,7 +290,7 @@ class Adaptive(Strategy):
         solved = self._solved(published)
         if region.size == 1:
             return self._of_cell(solved, region.first, bool(asked.any()), value, level)
-        found = bounds_across(solved.top, solved.rounds, region, level)
+        found = bounds_across(solved.top, solved.rounds, region, level, solved.many)
         if found.estimate is not None:
             estimate, lowest, highest = hull(found.estimate, found.error.reach(level), value)
             return Answer(value, int(lowest), int(highest), found.error.sd, level, estimate=int(estimate))
@@ -307,6 +308,10 @@ class Adaptive(Strategy):
     def _estimates(self, published: Cells, last: Counted) -> Integers | None:
         """What stands beside the counts of rows, where a row has two numbers."""
         return None
+
+    def _heights(self, rounds: int) -> tuple[int, ...]:
+        """To which each round divides places at most."""
+        return (0,) * rounds
 
     def _lattice(self, first: Sequence[Counted]) -> tuple[Lattice, list[Level]]:
         """The even tree of what was counted first, and its levels."""
@@ -387,6 +392,13 @@ class _Solved:
         height = int(first[-1].nodes.heights[0])
         layout, total = self.strategy.layout, self.strategy.total
         return least_squares_top(layout, height, lattice, levels, noises, noisy, total)
+
+    @cached_property
+    def many(self) -> tuple[int, ...] | None:
+        """The heights of all rounds, if there are many people for each cell, by the first noisy counts."""
+        people = float(self.counted[0].noisy.sum()) if self.strategy.total is None else self.strategy.total
+        heights = self.strategy._heights(len(self.rounds))
+        return heights if people * self.strategy._rate >= _MANY_PEOPLE * self.strategy.layout.cells else None
 
     @cached_property
     def coins(self) -> Coins | None:

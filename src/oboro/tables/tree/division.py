@@ -29,7 +29,7 @@ from oboro.tables.strategy import Noise
 from oboro.tables.tree.measure import whole_total
 from oboro.tables.tree.workload import precision
 
-CERTAIN = 1e15  # the precision of what is 0 in public, next to that of any noise
+_CERTAIN = 1e15  # the precision of what is 0 in public, next to that of any noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ class Division:
                 p[place] += precision(own.noise)
                 weighted[place] += precision(own.noise) * own.noisy[here]
             y = np.where(possible, weighted / np.maximum(p, 1e-300), 0.0)
-            found.append(_Level(nodes, divided, possible, np.where(possible, p, CERTAIN), y))
+            found.append(_Level(nodes, divided, possible, np.where(possible, p, _CERTAIN), y))
             if not divided.any():
                 break
             some = nodes.some(divided)

@@ -200,6 +200,9 @@ class Pruned(Adaptive):
             counted.append(Counted(nodes, own, noise))
         return counted, rounds
 
+    def _heights(self, rounds: int) -> tuple[int, ...]:
+        return tuple(height for height, _ in self._rounds)
+
     def _lattice(self, first: Sequence[Counted]) -> tuple[Lattice, list[Level]]:
         return _of_keys([self.layout.bits - height for height, _ in self._whole])
 
