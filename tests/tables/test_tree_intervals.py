@@ -20,6 +20,7 @@ from oboro.domain import Category, Date, Domain, Grid, Integer, Mesh
 from oboro.errors import DataError, ParameterError
 from oboro.noise import system_bits
 from oboro.privacy import Pure, Unit
+from oboro.tables.cells import Cells
 from oboro.tables.tree.answers import choices, read_question
 from oboro.tables.tree.lattice import lattice_of
 
@@ -303,3 +304,13 @@ def test_a_release_of_such_a_table_gives_its_own_intervals_and_files_have_them(
         (tmp_path / "a.csv").read_text().startswith('"row","low","people","estimate","interval low","high"\n')
     )
     assert pq.read_table(tmp_path / "a.parquet").equals(again.to_arrow())
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_cell_with_a_public_total_and_a_delta_is_answered_without_a_warning() -> None:
+    unit = Unit.cells(adjacency="replace")
+    domain = Domain([Grid("row", "col", shape=(1, 1))])
+    strategy = tables.plan(domain, unit=unit, eps=1, delta="1e-6", total=10, strategy="tree").mechanism
+    (published,) = strategy.measure(Cells(np.array([0]), np.array([10])), system_bits())
+    found = strategy.answer(published, {"row": 0, "col": 0}, 0.95)
+    assert found.low <= 10 <= found.high

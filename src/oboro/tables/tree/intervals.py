@@ -213,7 +213,7 @@ class Estimates:
     @cached_property
     def _others(self) -> Others | None:
         """What the other counts say, if it is worth asking: least squares has a variance of _own times the noise's."""
-        if isinstance(self.noise, DiscreteLaplace) or self.noise.sd > WIDE or self._own > 0.95:
+        if isinstance(self.noise, DiscreteLaplace) or self.noise.sd > WIDE or not 0 < self._own <= 0.95:
             return None
         return Others(self.noise, self._own / (1 - self._own))
 
