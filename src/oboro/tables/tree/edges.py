@@ -16,7 +16,8 @@ With f the share of a node's cells that are asked for, and w the weights of coun
 
 add up to 1 for every part that is chosen, and to 0 for others. Where people are many, k and r are those of least squares in a tree that is
 divided down to the heights of all rounds, which this one then is, all but where few live. Where they are few, hardly a block on an edge is divided, and each node that lies wholly inside is taken as it was
-counted first: k = 0, and r = 1 if f = 1, else 0. Which of both it is follows from the noisy number of all people.
+counted first: k = 0, and r = 1 if f = 1, else 0. Which of both it is follows from the noisy number of all people. That is one number: it depends on the noise of a block by a
+hair, and only where there are about as many people as the limit between both.
 
 The variance is that of the weights, which follow from earlier noise in part; that the level holds for their sum is measured, not proved.
 """
