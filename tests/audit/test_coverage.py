@@ -230,15 +230,15 @@ def test_a_table_of_ones_own_is_tried(columns: list[Any], tmp_path: Path) -> Non
         "age": [20 + i % 50 for i in range(900)],
         "day": [f"2026-01-{1 + i % 30:02}" for i in range(900)],
     }
-    table = pa.table({name: rows[name] for column in columns for name in column.sources})
-    pq.write_table(table, tmp_path / "rows.parquet")
+    own = pa.table({name: rows[name] for column in columns for name in column.sources})
+    pq.write_table(own, tmp_path / "rows.parquet")
     words = ["audit", str(tmp_path / "plan.toml"), "--coverage", "--data", str(tmp_path / "rows.parquet")]
     done = CliRunner().invoke(app, [*words, "--trials", "3", "--json"])
     assert done.exit_code == 0, done.output
     kinds = {one["what"] for one in json.loads(done.output)}
     larger = "areas" if isinstance(columns[0], Areas) else "odd rectangles"
-    own = ("rows that hold people", "cells", larger, "all")
-    assert {f"{plan.strategy}, {what}" for what in own} <= kinds
+    said = ("rows that hold people", "cells", larger, "all")
+    assert {f"{plan.strategy}, {what}" for what in said} <= kinds
     cells = plan.prepare(own)
     for what, where, value in _own_questions(plan, cells):
         assert 0 <= value <= 900
