@@ -272,7 +272,8 @@ def test_the_outlook_holds_a_table_that_is_no_map() -> None:
 def test_the_outlook_is_a_range_over_shapes_of_place() -> None:
     """The city's own figures lie in it, and shapes differ."""
 
-    plan = tables.plan(Domain([Grid("row", "col", shape=(128, 128))]), unit=Unit.cells(), eps="0.1")
+    domain = Domain([Grid("row", "col", shape=(128, 128))])
+    plan = tables.plan(domain, unit=Unit.cells(), eps="0.1", strategy="tree")
     strategy = plan.mechanism
     assert isinstance(strategy, PlannedTree)
     facts = (strategy.lattice, 128 * 128, strategy.chosen, strategy.noises, 500_000, None)
