@@ -99,11 +99,8 @@ def _reach(terms: tuple[Term, ...], rest: float, level: float) -> float:
     blur = sd / _BLUR
     at = (np.arange(math.ceil(6 * _BLUR * _RANGE / math.pi)) + 0.5) * (math.pi / (_RANGE * sd))
     log = -0.5 * (rest + blur**2) * at**2
-    for (
-        weight,
-        times,
-        noise,
-    ) in terms:  # the widest first: where it says next to nothing the others need not be asked
+    # the widest first: where it says next to nothing the others need not be asked
+    for weight, times, noise in terms:
         log += times * _log_characteristic(noise, np.asarray(weight * at))
         kept = log > _NOTHING
         at, log = at[kept], log[kept]
