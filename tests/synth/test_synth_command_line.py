@@ -67,6 +67,43 @@ MARKS = {
 }
 
 
+COLUMN = '[[columns]]\nname = "a"\nkind = "category"\nvalues = [\n    "x",{}\n    "y",\n]\n'
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "#RARE",
+        "# rare: held by few",
+        "#  Rare held by",
+        "# seen # RARE",
+        "#NOT PRIVATE",
+        "# not  private",
+        "\t#Not-Private:",
+    ],
+)
+def test_a_mark_of_a_draft_is_known_however_it_is_spelt(tmp_path: Path, comment: str) -> None:
+    (tmp_path / "a.toml").write_text(COLUMN.format(comment))
+    with pytest.raises(DomainError, match="still a draft"):
+        Domain.from_toml(tmp_path / "a.toml")
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        ' "# RARE",',
+        " '#rare', # rarely seen",
+        ' "say \\"# not private",',
+        " # rare diseases are listed elsewhere",
+        ' """\n# NOT PRIVATE: \\""" # RARE""",',
+        " # private rooms, not shared ones",
+    ],
+)
+def test_words_that_are_no_mark_of_a_draft_are_read(tmp_path: Path, harmless: str) -> None:
+    (tmp_path / "a.toml").write_text(COLUMN.format(harmless))
+    assert Domain.from_toml(tmp_path / "a.toml").names == ("a",)
+
+
 def without_comments(text: str) -> str:
     return "\n".join(line.partition("#")[0] for line in text.split("\n"))
 

@@ -13,6 +13,7 @@ import pytest
 
 import oboro as ob
 from oboro.errors import CertificateError, DataError, OboroError, ParameterError
+from oboro.ledger import canonical
 from oboro.synth.marks import BESIDE, mark_within, read_mark, write_records
 
 UNIT = ob.Unit.row()
@@ -97,6 +98,25 @@ def test_a_mark_names_a_release_that_a_key_signed(
     other = ob.synth.release(DATA, ob.synth.plan(DOMAIN, unit=UNIT, rho="0.5"), ledger=ledger)
     with pytest.raises(CertificateError, match="another model"):
         ob.synth.check(path, model=other.save(tmp_path / "other.oboro"))
+
+
+def test_a_forged_certificate_is_not_that_of_the_model(model: ob.synth.Model, tmp_path: Path) -> None:
+    """Records and model are true, and the mark names another dataset, signed anew with a key of the forger's."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    path, kept = tmp_path / "made.csv", model.save(tmp_path / "model.oboro")
+    beside = write_records(model.sample(5), path)
+    assert beside is not None
+    mark = json.loads(beside.read_bytes())
+    key = Ed25519PrivateKey.generate()
+    forged = {name: part for name, part in mark["certificate"].items() if name != "signature"}
+    forged |= {"dataset": "census", "public_key": key.public_key().public_bytes_raw().hex()}
+    mark["certificate"] = {**forged, "signature": key.sign(canonical(forged).encode()).hex()}
+    beside.write_text(json.dumps(mark))
+    with pytest.raises(CertificateError, match="another certificate than the model"):
+        ob.synth.check(path, model=kept)
+    with pytest.raises(CertificateError, match="another key"):  # that of the model is not the forger's
+        ob.synth.check(path, model=kept, public_key=forged["public_key"])
 
 
 def _certificate(change: Callable[[dict[str, object]], object]) -> Callable[[dict[str, object]], object]:

@@ -315,6 +315,11 @@ DRAFT_HEADER = (
     "# NOT PRIVATE: not to be shown to others until every bound and value in it is known without the data."
 )
 DRAFT_RARE = "# RARE: held by fewer than"
+_TEXTS_AND_COMMENTS = re.compile(  # of valid TOML: what stands in quotes is no comment
+    r'''"""(?:\\.|[^\\])*?"""+|'{3}.*?'{3,}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|(#[^\n]*)''', re.DOTALL
+)
+_NOT_PRIVATE = re.compile(r"#\s*not\W*private\b", re.IGNORECASE)
+_RARE = re.compile(r"#\s*rare\s*(?:$|held\b|[^\w\s])", re.IGNORECASE)  # not: rare diseases
 
 
 _EXAMPLE = Lines('low = 0\nname = "age"')
@@ -373,9 +378,10 @@ def read_toml(path: str | Path, argument: str | None = None) -> Record:
             else "a number of too many digits",
             needed="numbers of at most 4,300 digits, and a few tables within one another",
         ) from None
-    if DRAFT_HEADER[:30] in text:
+    comments = [found for found in _TEXTS_AND_COMMENTS.findall(text) if found]
+    if any(_NOT_PRIVATE.search(comment) for comment in comments):
         raise _still_a_draft(str(path), "its line # NOT PRIVATE")
-    if found := text.count(DRAFT_RARE):
+    if found := sum(_RARE.search(comment) is not None for comment in comments):
         raise _still_a_draft(str(path), f"values marked # RARE: {found}")
     columns = record.get("columns")
     for column in columns if isinstance(columns, list) else ():

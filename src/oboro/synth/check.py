@@ -71,7 +71,7 @@ def check(path: str | Path, *, model: str | Path | None = None, public_key: str 
             needed=f"{mark['records']:,} records, sha256 {mark.get('sha256', 'unknown')}",
         )
     if model is not None:
-        _compare(where, mark, wanted, certificate, model, found)
+        _compare(where, mark, wanted, certificate, model, public_key, found)
     return _told(
         "records",
         certificate,
@@ -198,10 +198,15 @@ def _compare(
     wanted: Mapping[int, Wanted],
     certificate: Certificate,
     model: str | Path,
+    public_key: str | None,
     found: str,
 ) -> None:
-    """Draws the records again."""
+    """Draws the records again, from a model whose certificate is that of the mark: the same key signed the same facts.
+
+    Only `file`, the hash of the model's own file, is in the certificate of a model that was saved and not in that of one that was not.
+    """
     loaded = load(model)
+    loaded.certificate.verify_signature(public_key)
     mine, theirs = loaded.certificate.record, certificate.record
     if mine["content"] != theirs["content"] or mine["ledger"] != theirs["ledger"]:
         raise CertificateError(
@@ -209,8 +214,14 @@ def _compare(
             given=f"entry {mine['ledger']['reserved_at']} of {mine['ledger']['id']}",
             needed=f"entry {theirs['ledger']['reserved_at']} of {theirs['ledger']['id']}",
         )
+    if any(mine.get(part) != theirs.get(part) for part in {*mine, *theirs} - {"file"}):
+        raise CertificateError(
+            f"the mark of {where} holds another certificate than the model",
+            given=f"signed with {theirs['public_key']}",
+            needed=f"the certificate of the model, signed with {mine['public_key']}",
+        )
     again = None
-    if "seed" in mark and certificate.record["plan"] == mine["plan"]:
+    if "seed" in mark:
         try:
             again = digest(loaded.draw(mark["records"], wanted, mark["seed"]), where.suffix.lower())
         except ParameterError:  # conditions that leave no record
