@@ -16,6 +16,7 @@ from oboro.noise import DiscreteGaussian
 from oboro.synth.codes import code_count
 from oboro.synth.marginals import Offers
 from oboro.synth.measured import COUNTINGS, Binned, Level, counting_of, measure_column, shape_of, variances
+from support import repeatable
 
 NOW, EARLIER = counting_of(COUNTINGS), counting_of(1)
 
@@ -53,6 +54,97 @@ def test_a_block_that_was_counted_again_is_known_by_all_its_counts() -> None:
     shape = shape_of(levels, noises, column, 5030)
     assert shape.start.tolist() == [0, 50, 75]
     assert shape.mass == pytest.approx([30, 2000, 3000], abs=1)
+
+
+def _cut_in_five(counts: list[int], block: int, sd: int) -> Floats:
+    """Ten blocks of ten values, one of which was cut into five parts, whose counts came out alike; what is believed of these."""
+    edges = np.arange(0, 101, 10)
+    cut = np.insert(edges, block + 1, edges[block] + np.array([2, 4, 6, 8]))
+    finer = np.insert(np.array(counts), block, [counts[block] // 5] * 4)
+    finer[block + 4] = counts[block] // 5
+    levels = [Level(edges[:-1], edges[1:], np.array(counts)), Level(cut[:-1], cut[1:], finer)]
+    noises: Any = [DiscreteGaussian(sd**2)] * 2
+    shape = shape_of(levels, noises, ob.Integer("x", 0, 99, missing=0), sum(counts))
+    assert shape.mass.min() >= 0
+    assert shape.mass.sum() == pytest.approx(sum(counts))
+    inside = shape.mass[block : block + 5]
+    return inside / inside.sum()
+
+
+def test_parts_that_noise_hides_follow_the_blocks_beside_them() -> None:
+    """Alike at a peak and at either end; never below nobody; and where noise is small, as they were counted."""
+    alike = pytest.approx([0.2] * 5)
+    slope = list(range(100, 1100, 100))
+    assert _cut_in_five(slope, 4, 1000) == pytest.approx([0.184, 0.192, 0.2, 0.208, 0.216])
+    assert _cut_in_five(slope, 0, 1000) == alike
+    assert _cut_in_five(slope, 9, 1000) == alike
+    assert _cut_in_five([100, 200, 300, 400, 500, 400, 300, 200, 100, 100], 4, 1000) == alike
+    cliff = [0, 0, 0, 1000, 5000, 5000, 0, 0, 0, 0]
+    assert _cut_in_five(cliff, 3, 1000) == pytest.approx([0.04, 0.12, 0.2, 0.28, 0.36])
+    assert _cut_in_five(cliff, 3, 1) == pytest.approx([0.2] * 5, abs=0.001)
+
+
+@given(
+    counts=st.lists(st.integers(-50, 5000), min_size=2, max_size=40),
+    width=st.integers(2, 9),
+    seed=st.integers(0, 9),
+)
+@settings(deadline=None, max_examples=60)
+def test_whatever_was_counted_no_part_is_negative_and_all_add_up(
+    counts: list[int], width: int, seed: int
+) -> None:
+    column = ob.Integer("x", 0, len(counts) * width - 1)
+    edges = np.arange(0, column.size + 1, width)
+    single = np.arange(column.size + 1)
+    noisy = np.random.default_rng(seed).integers(-50, 500, column.size + 1)
+    levels = [
+        Level(np.append(edges[:-1], edges[-1]), np.append(edges[1:], edges[-1] + 1), np.array([*counts, 7])),
+        Level(single, single + 1, noisy),
+    ]
+    noises: Any = [DiscreteGaussian(100), DiscreteGaussian(100)]
+    shape = shape_of(levels, noises, column, 3000.0)
+    assert np.isfinite(shape.mass).all()
+    assert shape.mass.min() >= 0
+    assert shape.mass.sum() == pytest.approx(3000)
+
+
+def test_a_bell_under_much_noise_is_closer_than_by_even_splits(monkeypatch) -> None:
+    """5,000 marks in 600 values; noise is the same for both, and in every run of this test."""
+    column = ob.Integer("mark", 200, 799, missing=200)
+    codes = np.clip(np.random.default_rng(0).normal(285, 48, 5000), 0, 599).astype(np.int64)
+    real = np.bincount(codes // 20, minlength=30)
+
+    def away() -> float:
+        found = []
+        for seed in range(20):
+            levels, noises = _levels(codes, column, 5000, repeatable(f"bell {seed}"))
+            shape = shape_of(levels, noises, column, 5000.0)
+            value = np.repeat(shape.mass / (shape.stop - shape.start), shape.stop - shape.start)
+            found.append(np.abs(value.reshape(30, 20).sum(axis=1) - real).sum() / 2 / 5000)
+        return float(np.mean(found))
+
+    sloped = away()
+    monkeypatch.setattr("oboro.synth.measured._slopes", lambda shape: np.zeros(shape.start.size))
+    assert sloped < 0.85 * away()
+
+
+def test_numbers_have_no_more_bins_than_tell_something_in_pairs(test_bits) -> None:
+    """Two columns of k bins under noise of standard deviation s tell something where 0.8 k^2 s <= n. At any budget there are three or more, and at most 24."""
+    domain = ob.Domain([ob.Integer(name, 0, 599) for name in "abc"])
+    marks = np.clip(np.random.default_rng(1).normal(285, 48, (3, 5000)), 0, 599).astype(np.int64)
+    sizes = {}
+    for eps in ("0.01", "0.3", "1", "10"):
+        plan: Any = ob.synth.plan(domain, unit=ob.Unit.row("replace"), n=5000, eps=eps, delta="1e-6")
+        measured = plan.measure(plan.prepare(dict(zip("abc", marks, strict=True))), test_bits)
+        sizes[eps] = max(column.size for column in measured.bins)
+        tells = max(3, (5000 / (0.8 * plan.noise.sd)) ** 0.5)
+        assert sizes[eps] <= min(24, tells) + 2  # one more for what is left over, one for what is missing
+    assert sizes["0.3"] < sizes["1"] < sizes["10"]
+    assert sizes["10"] > 18
+    rules: Any = ob.synth.plan(
+        domain, unit=ob.Unit.row(), eps=10, delta="1e-6", impossible=[{"a": (0, 9), "b": (0, 9)}]
+    )
+    assert rules.most_bins == 16
 
 
 def test_the_variance_of_a_bin_is_that_of_what_is_believed_of_it(test_bits) -> None:

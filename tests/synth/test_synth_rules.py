@@ -432,3 +432,74 @@ def test_the_forecast_counts_what_rules_add_to_the_work() -> None:
     )
     assert free.expected_seconds <= 5 < tied.expected_seconds  # type: ignore[union-attr]
     assert f"up to about {tied.expected_seconds} seconds" in str(tied.forecast())  # type: ignore[union-attr]
+
+
+REPLACE = ob.Unit.row("replace")
+
+
+def sampler_of(domain: ob.Domain, data: dict[str, list[Any]], bits: Bits, **how: Any) -> Any:
+    plan = ob.synth.plan(domain, method="marginals", **how)
+    return _sampler(plan, plan.publish(plan.measure(plan.prepare(data), bits)))
+
+
+@pytest.mark.parametrize("men", [0, 50])
+def test_totals_hold_where_only_null_is_left_beside_them(men: int, test_bits: Bits) -> None:
+    domain = ob.Domain(
+        [ob.Category("sex", ["f", "m"]), ob.Integer("age", 0, 50)],
+        known={"sex": {"f": 50}},
+        impossible=[{"sex": "m"}],
+    )
+    data = {"sex": ["f"] * (100 - men) + ["m"] * men, "age": [3] * 100}
+    sampler = sampler_of(domain, data, test_bits, unit=REPLACE, n=100, eps=5)
+    sex, _ = sampler.draw(100, {}, np.random.default_rng(1))
+    assert np.bincount(sex, minlength=3).tolist() == [50, 0, 50]
+
+
+def test_noise_makes_no_null_of_a_column_whose_values_all_stand_in_rules(test_bits: Bits) -> None:
+    """What is missing meets no rule, so it has a bin of its own there: empty, but for noise; and it is drawn where it is asked for."""
+    columns = [ob.Category("work", ["none", "job"]), ob.Category("old", ["n", "y"])]
+    domain = ob.Domain(
+        columns, impossible=[{"work": "none", "old": "y"}, {"work": "job", "old": "n"}, {"old": "y"}]
+    )
+    data = {"work": ["none", "job"] * 50, "old": ["n", "y"] * 50}
+    for _ in range(10):
+        sampler = sampler_of(domain, data, test_bits, unit=ROW, eps="0.2")
+        work, old = sampler.draw(200, {}, np.random.default_rng(1))
+        assert (work.max(), old.max()) == (0, 0)
+        work, old = sampler.draw(9, {0: Wanted(np.array([2]), np.array([3]))}, np.random.default_rng(1))
+        assert (work == 2).all()
+
+
+def test_totals_under_a_condition_that_the_model_gives_next_to_nothing(test_bits: Bits) -> None:
+    domain = ob.Domain(
+        [ob.Category("s", ["f", "m"]), ob.Category("w", ["a", "b", "c"])],
+        known={"s": {"f": 200, "m": 100}},
+        impossible=[{"s": "f", "w": "b"}],
+    )
+    data = {"s": ["f"] * 300, "w": ["a"] * 300}
+    sampler = sampler_of(domain, data, test_bits, unit=REPLACE, n=300, eps=50)
+    with np.errstate(all="raise", under="ignore"):
+        s, w = sampler.draw(50, {1: Wanted(np.array([1]), np.array([2]))}, np.random.default_rng(1))
+    assert (s == 1).all()
+    assert (w == 1).all()
+
+
+def test_one_of_very_many_can_be_asked_for(test_bits: Bits) -> None:
+    domain = ob.Domain([ob.Category("s", ["f", "m"])], known={"s": {"f": 1, "m": 10**11}})
+    sampler = sampler_of(domain, {"s": ["m"] * 30}, test_bits, unit=ROW, eps=5)
+    (s,) = sampler.draw(7, {0: Wanted(np.array([0]), np.array([1]))}, np.random.default_rng(1))
+    assert (s == 0).all()
+
+
+def test_a_condition_that_possible_records_meet_is_answered(test_bits: Bits) -> None:
+    """Also where all that the model believes to be there is ruled out, and where a noisy total leaves nobody."""
+    domain = ob.Domain([ob.Integer("age", 0, 179)], impossible=[{"age": (92, 174)}])
+    wanted = {0: Wanted(np.array([76]), np.array([112]))}
+    for _ in range(40):
+        sampler = sampler_of(domain, {"age": [100] * 100}, test_bits, unit=ROW, eps=10)
+        (age,) = sampler.draw(20, wanted, np.random.default_rng(1))
+        assert ((age >= 76) & (age < 92)).all()
+    some = ob.Domain([ob.Category("s", ["f", "m"])], known={"s": {"f": 1000}})
+    sampler = sampler_of(some, {"s": ["f"] * 30}, test_bits, unit=ROW, eps=5)
+    (s,) = sampler.draw(7, {0: Wanted(np.array([1]), np.array([2]))}, np.random.default_rng(1))
+    assert (s == 1).all()

@@ -23,6 +23,7 @@ Clique = tuple[int, ...]
 Mask = npt.NDArray[np.bool_]
 
 LEAST = 1e-300
+_TINY = 1e-280
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,11 @@ class Junction:
 def _within(rows: Floats, there: Mask) -> Floats:
     """Laws without what is impossible; where nothing is left of one, all that is possible is alike."""
     kept = np.where(there, rows, 0.0)
-    return np.where(kept.sum(axis=1, keepdims=True) > 0, kept, there.astype(np.float64))
+    most = kept.max(axis=1, keepdims=True)
+    kept = np.where(
+        most < _TINY, kept / np.where(most > 0, most, 1.0), kept
+    )  # or the sum would be rounded away
+    return np.where(most > 0, kept, there.astype(np.float64))
 
 
 def junction_tree(shape: Sequence[int], tables: Iterable[Clique]) -> Junction:

@@ -146,6 +146,8 @@ ROUND_STEPS = 60  # of the fit after each table
 _VISITS = 10**7  # of a cell, in a second of one core
 _OFFERS = 10**3  # tables that are compared with the model, in a second of one core
 _KEPT = 1 << 24  # cells of true counts that are kept from one round to the next
+DROWNED = 0.8  # of the noise's standard deviation: what noise adds to a cell on average; a table that holds fewer records for each cell tells nothing
+_FEWEST = 3  # bins of numbers or dates, however little is to be had
 LEAST_CELLS = 5_000  # of a model, in however few seconds: so that any pair fits
 
 
@@ -173,7 +175,16 @@ class QualityPlan(TablesPlan):
         1, 10
     )  # the share of the columns by themselves; earlier plans do not say theirs
     kind = "synth.quality"
-    most_bins, least_in_noise = 16, 4
+    least_in_noise = 4
+
+    @property
+    def most_bins(self) -> int:  # type: ignore[override]
+        """What is impossible ties columns together: with fewer bins more of them can be."""
+        return 16 if self.domain.rules.impossible else 24
+
+    def bins_for(self, total: float) -> int:
+        """So many that two columns of them tell something."""
+        return min(self.most_bins, max(_FEWEST, math.isqrt(int(total / (DROWNED * self.noise.sd)))))
 
     @property
     def steps(self) -> int:
@@ -235,7 +246,7 @@ class QualityPlan(TablesPlan):
         ones, sd = self.ones, self.noise.sd
         levels = ones.measure(codes, bits)
         total = ones.total(levels)
-        bins = ones.binned(levels, self.most_bins, self.categories, self.least_in_noise * sd)
+        bins = ones.binned(levels, self.bins_for(total), self.categories, self.least_in_noise * sd)
         sizes = [column.size for column in bins]
         places = [column.bins_of(codes[i]) for i, column in enumerate(bins)]
         offers = Offers(sizes, sd, total, self.largest, all_triples=self.all_triples)
@@ -315,7 +326,7 @@ class Offers:
         return [columns for columns in combinations(range(len(self.sizes)), 3) if self._tells(columns)]
 
     def _tells(self, columns: Clique) -> bool:
-        return 0.8 * self.sd * prod(self.sizes[i] for i in columns) <= self.total
+        return DROWNED * self.sd * prod(self.sizes[i] for i in columns) <= self.total
 
     def _linked(self, had: Sequence[Clique]) -> list[Clique]:
         """Triples of which two pairs were measured."""

@@ -39,7 +39,7 @@ from oboro.synth.marks import mark_of_draw, marked
 from oboro.synth.measured import COUNTINGS, Binned, from_rows
 from oboro.synth.plan import ModelPlan, TablesPlan, promised
 from oboro.synth.records import GaussianPlan, gaussian_plan
-from oboro.synth.rules import quotas, shared_out, with_sums, zeros_of
+from oboro.synth.rules import shared_out, totals_of, with_sums, zeros_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,47 +65,74 @@ class TreeSampler:
     zeros: tuple[Zeros, ...] = ()  # what is ruled out
 
     def draw(self, n: int, wanted: Mapping[int, Wanted], rng: np.random.Generator) -> list[Integers]:
-        laws, support = self._under(wanted)
-        drawn = self.law.junction.draw(laws, n, rng, support)
+        under = self._under(wanted) or self._under(wanted, loose=True)
+        if under is None:
+            raise ParameterError(
+                "the model gives these values no chance",
+                given=told(where="..."),
+                needed="values that can occur together",
+            )
+        drawn = self.law.junction.draw(under[0], n, rng, under[1])
         segments = [restricted(column.shape, wanted.get(i)) for i, column in enumerate(self.bins)]
         return [codes_within(column, segments[i], drawn[i], rng) for i, column in enumerate(self.bins)]
 
+    def beside(self, i: int, wanted: Mapping[int, Wanted], loose: bool) -> Beside | None:
+        """The law of a column, and of the others given its values, under conditions on the others; None where they leave no record."""
+        under = self._under({j: one for j, one in wanted.items() if j != i}, loose, own=i)
+        if under is None:
+            return None
+        laws, support = under
+        k = self.law.junction.home((i,))
+        found = np.maximum(sum_axes(laws[k], self.law.junction.cliques[k], (i,)), LEAST)
+        axes = tuple(place for place, axis in enumerate(self.law.junction.cliques[k]) if axis != i)
+        shares = found if support is None else np.where(support[k].any(axis=axes), found, 0.0)
+        return Beside(shares, laws, support)
+
     def draw_beside(
-        self, i: int, codes: Integers, wanted: Mapping[int, Wanted], rng: np.random.Generator
+        self,
+        i: int,
+        codes: Integers,
+        wanted: Mapping[int, Wanted],
+        beside: Beside,
+        rng: np.random.Generator,
     ) -> list[Integers]:
         """Records with these codes in a column; its codes meet the conditions and can occur."""
-        laws, support = self._under({j: one for j, one in wanted.items() if j != i})
         junction, order = self.law.junction.rooted(self.law.junction.home((i,)))
         given = (i, self.bins[i].bins_of(codes))
+        support = beside.support
         drawn = junction.draw(
-            [laws[k] for k in order], codes.size, rng, [support[k] for k in order] if support else None, given
+            [beside.laws[k] for k in order],
+            codes.size,
+            rng,
+            [support[k] for k in order] if support else None,
+            given,
         )
         return [
             codes if j == i else codes_within(column, restricted(column.shape, wanted.get(j)), drawn[j], rng)
             for j, column in enumerate(self.bins)
         ]
 
-    def shares(self, i: int, wanted: Mapping[int, Wanted]) -> Floats:
-        """The law of a column's bins under conditions on the others; exactly 0 where none can occur."""
-        laws, support = self._under({j: one for j, one in wanted.items() if j != i})
-        k = self.law.junction.home((i,))
-        found = np.maximum(sum_axes(laws[k], self.law.junction.cliques[k], (i,)), LEAST)
-        axes = tuple(place for place, axis in enumerate(self.law.junction.cliques[k]) if axis != i)
-        return found if support is None else np.where(support[k].any(axis=axes), found, 0.0)
+    def _under(
+        self, wanted: Mapping[int, Wanted], loose: bool = False, own: int | None = None
+    ) -> tuple[list[Floats], list[Mask] | None] | None:
+        """The laws under conditions, and what can occur at all, None where nothing is ruled out; no laws where no record is left.
 
-    def _under(self, wanted: Mapping[int, Wanted]) -> tuple[list[Floats], list[Mask] | None]:
-        """The laws under conditions, and what can occur at all; None where nothing is ruled out."""
-        evidence = {i: self.kept(i, one) for i, one in wanted.items()}
+        First only what the model believes to be there is open. Rules may leave nothing of that: then (`loose`) all that is wanted is alike, and nulls
+        that nobody is believed to have may be drawn. What the column `own` holds is decided elsewhere.
+        """
+        if loose:
+            evidence = {i: self.opened(i, one) for i, one in wanted.items()}
+        else:
+            evidence = {i: self.kept(i, one) for i, one in wanted.items()}
+            for i in range(len(self.bins)):
+                if i not in wanted and i != own and (unheld := self._unheld(i)).any():
+                    evidence[i] = (~unheld).astype(float)
         potentials = with_evidence(self.law.junction, self.law.potentials, evidence)
         # what is excluded has no share at all, not even a tiny one
         closed = [*self.zeros, *(Zeros((i,), weight > 0) for i, weight in evidence.items())]
         support = self.law.junction.support(closed) if closed else None
         if support is not None and not support[0].any():
-            raise ParameterError(
-                "the model gives these values no chance",
-                given=told(where="..."),
-                needed="values that can occur together",
-            )
+            return None
         return self.law.junction.marginals(potentials), support
 
     def lives(self, i: int) -> Mask:
@@ -116,23 +143,39 @@ class TreeSampler:
         return np.asarray(junction.support(self.zeros)[k].any(axis=axes))
 
     def kept(self, i: int, wanted: Wanted) -> Floats:
-        """Which share of each bin is wanted; a bin that is believed empty counts by how many of its codes are."""
+        """Which share of each bin is wanted; a bin of values that is believed empty counts by how many of its codes are."""
         column = self.bins[i]
         segments = restricted(column.shape, wanted)
-        bins = column.bin[segments.block]
-        mass, whole = np.bincount(bins, segments.mass, minlength=column.size), column.mass
-        codes = np.bincount(bins, segments.stop - segments.start, minlength=column.size)
-        every = np.bincount(column.bin, column.shape.stop - column.shape.start, minlength=column.size)
-        kept = np.where(whole > 0, mass / np.maximum(whole, 1e-12), codes / every)
-        if not kept.any():  # nothing is believed to be there: then all of what is wanted is alike
-            kept = codes / every
-        if not kept.any():
-            raise ParameterError(
-                "the model gives these values no chance",
-                given=told(where="..."),
-                needed="values that can occur",
-            )
-        return kept
+        mass = np.bincount(column.bin[segments.block], segments.mass, minlength=column.size)
+        whole, opened = column.mass, self.opened(i, wanted)
+        empty = np.where(self._unheld(i), 0.0, opened)
+        kept = np.where(whole > 0, mass / np.maximum(whole, 1e-12), empty)
+        return (
+            kept if kept.any() else opened
+        )  # nothing is believed to be there: then all of what is wanted is alike
+
+    def opened(self, i: int, wanted: Wanted) -> Floats:
+        """Which part of each bin's codes is wanted."""
+        column = self.bins[i]
+        segments = restricted(column.shape, wanted)
+        width = segments.stop - segments.start
+        codes = np.bincount(column.bin[segments.block], width, minlength=column.size)
+        return np.asarray(codes / np.bincount(column.bin, column.shape.stop - column.shape.start))
+
+    def _unheld(self, i: int) -> Mask:
+        """The bin of nulls alone that nobody is believed to have: noise in tables must not make any."""
+        column = self.bins[i]
+        values = np.bincount(column.bin, column.shape.start < column.shape.values, minlength=column.size)
+        return np.asarray((values == 0) & (column.mass <= 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A column's law under conditions on the others, exactly 0 where none can occur; and the laws of all cliques, with what they can hold."""
+
+    shares: Floats
+    laws: list[Floats]
+    support: list[Mask] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,71 +188,80 @@ class KnownSampler:
     tree: TreeSampler
     domain: Domain
     total: float
+    public: bool  # whether that is the number of records, and not an estimate
 
     def draw(self, n: int, wanted: Mapping[int, Wanted], rng: np.random.Generator) -> list[Integers]:
         name, totals = self.domain.rules.known[0]
         place = self.domain.names.index(name)
-        column, known = self.tree.bins[place], np.array([code for code, _ in totals], np.int64)
-        others = self._others()
-        (*_, rest), own = (
-            list(each) for each in zip(*quotas(self.domain, self.total, n, others), strict=True)
-        )
-        left = np.array(
-            [code for code in rest if place not in wanted or _within(code, wanted[place])], np.int64
-        )
-        law = self.tree.shares(place, wanted)
-        if wanted:
-            own = self._under(place, wanted, n, known, others, left, law)
-        codes = np.repeat(known, own[:-1])
-        if not law[column.bins_of(codes)].all():
-            raise _left_nothing()
-        if own[-1]:
-            only = _ranges(left)
-            weight = law * self.tree.kept(place, only)
-            if not weight.any():
-                raise _left_nothing()
-            bins = spread_evenly(weight[None, :], np.zeros(own[-1], np.int64), rng)
-            bins = np.where(weight[bins] > 0, bins, weight.argmax())  # the ends of intervals are rounded
-            codes = np.append(codes, codes_within(column, restricted(column.shape, only), bins, rng))
-        return self.tree.draw_beside(place, codes[rng.permutation(n)], wanted, rng)
+        known, others = np.array([code for code, _ in totals], np.int64), self._others()
+        asked = wanted.get(place)
+        left = others if asked is None else others[_within(others, asked)]
+        meet = np.ones(known.size, np.bool_) if asked is None else _within(known, asked)
+        for loose in (False, True):
+            beside = self.tree.beside(place, wanted, loose)
+            if beside is None:
+                continue
+            rest = np.zeros(0)
+            if left.size:
+                only = _ranges(left)
+                rest = beside.shares * (self.tree.opened if loose else self.tree.kept)(place, only)
+            own = self._shared_out(n, bool(wanted), known, meet, others, rest, beside.shares)
+            if own is not None:
+                codes = np.repeat(known, own[:-1])
+                if own[-1]:
+                    codes = np.append(codes, self._rest(place, own[-1], only, rest, rng))
+                return self.tree.draw_beside(place, codes[rng.permutation(n)], wanted, beside, rng)
+        raise _left_nothing()
 
-    def _others(self) -> list[int]:
+    def _rest(self, place: int, n: int, only: Wanted, weight: Floats, rng: np.random.Generator) -> Integers:
+        """Codes of records whose value has no known total."""
+        column = self.tree.bins[place]
+        bins = spread_evenly(weight[None, :] / weight.max(), np.zeros(n, np.int64), rng)
+        bins = np.where(weight[bins] > 0, bins, weight.argmax())  # the ends of intervals are rounded
+        return codes_within(column, restricted(column.shape, only), bins, rng)
+
+    def _others(self) -> Integers:
         """The codes whose total is not known, and that can occur. None where the totals of all values are known: then nothing is missing."""
         name, totals = self.domain.rules.known[0]
         place, column = self.domain.names.index(name), self.domain[name]
         if len(totals) == column.size:
-            return []
+            return np.zeros(0, np.int64)
         codes = np.arange(code_count(column))
         lives = self.tree.lives(place)[self.tree.bins[place].bins_of(codes)]
-        return [int(code) for code in codes[lives & ~np.isin(codes, [code for code, _ in totals])]]
+        return codes[lives & ~np.isin(codes, [code for code, _ in totals])]
 
-    def _under(
-        self,
-        place: int,
-        wanted: Mapping[int, Wanted],
-        n: int,
-        known: Integers,
-        others: list[int],
-        left: Integers,
-        law: Floats,
-    ) -> list[int]:
-        """How many of n records have each value, given the conditions: by Bayes, from the totals and the tree.
+    def _shared_out(
+        self, n: int, asked: bool, known: Integers, meet: Mask, others: Integers, rest: Floats, law: Floats
+    ) -> list[int] | None:
+        """How many of n records have each known value, and last another; None where one that must occur cannot.
 
-        `left` are those of the others that meet them, and `law` the law of the column under the conditions on the rest.
+        Under conditions by Bayes, from the totals and the tree: `meet` are the values that do, `law` is that of the column under the conditions on the
+        rest, and `rest` is what it has for others. In logarithms, since the tree may give next to nothing to what the totals are sure of.
         """
-        shares = np.array([share for _, share in quotas(self.domain, self.total, 10**9, others)], float)
-        plain = self.tree.shares(place, {})
+        place = self.domain.names.index(self.domain.rules.known[0][0])
         bins = self.tree.bins[place].bins_of(known)
-        meet = np.array(
-            [place not in wanted or _within(int(code), wanted[place]) for code in known], np.bool_
+        counts = totals_of(self.domain, self.total, others.size > 0)
+        can = np.append(meet & (law[bins] > 0), rest.any())
+        if not asked:
+            return shared_out(counts, n) if can[counts > 0].all() else None
+        if not counts[can].any():  # an estimate of how many records there are does not exclude others
+            if not can[-1] or self.public:
+                return None
+            counts[-1] = 1.0
+        plain = self.tree.beside(place, {}, loose=False) or self.tree.beside(place, {}, loose=True)
+        assert plain is not None  # some record is possible
+        before, after = np.append(plain.shares[bins], 0.0), np.append(law[bins], rest.sum())
+        if others.size:
+            before[-1] = plain.shares @ self.tree.kept(place, _ranges(others))
+        can &= counts > 0
+        logs = (
+            np.log(np.maximum(after, LEAST))
+            - np.log(np.maximum(before, LEAST))
+            + np.log(np.maximum(counts, LEAST))
         )
-        weights = np.append(shares[:-1] * meet * law[bins] / np.maximum(plain[bins], LEAST), 0.0)
-        if left.size and shares[-1]:
-            given = float(plain @ self.tree.kept(place, _ranges(np.array(others, np.int64))))
-            weights[-1] = shares[-1] * float(law @ self.tree.kept(place, _ranges(left))) / max(given, LEAST)
-        if not weights.any():
-            raise _left_nothing()
-        return shared_out(weights, n)
+        return shared_out(
+            np.where(can, np.exp(logs - logs[can].max(), where=can, out=np.zeros(can.size)), 0.0), n
+        )
 
 
 def _left_nothing() -> ParameterError:
@@ -227,8 +279,9 @@ def _ranges(codes: Integers) -> Wanted:
     return Wanted(codes[first], codes[last] + 1)
 
 
-def _within(code: int, wanted: Wanted) -> bool:
-    return bool(((wanted.start <= code) & (code < wanted.stop)).any())
+def _within(codes: Integers, wanted: Wanted) -> Mask:
+    at = np.searchsorted(wanted.start, codes, side="right") - 1
+    return (at >= 0) & (codes < wanted.stop[np.maximum(at, 0)])
 
 
 def codes_within(column: Binned, segments: Segments, bins: Integers, rng: np.random.Generator) -> Integers:
@@ -419,7 +472,7 @@ def _sampler(plan: ModelPlan, table: Table) -> Sampler:
         tree = TreeSampler(plan.law(measured), measured.bins, tuple(zeros_of(plan.learned, measured.bins)))
         if not plan.domain.rules.known:
             return tree
-        return KnownSampler(tree, plan.learned, plan.ones.total(measured.levels))
+        return KnownSampler(tree, plan.learned, plan.ones.total(measured.levels), plan.n is not None)
     return CopulaSampler(correlations(measured, plan.ones.total(measured.levels)), measured.bins)
 
 
@@ -470,7 +523,7 @@ def plan(
       count of age                       16.6            33
       count of sex                      16.37            32
       count of a chosen table           5.849            11
-      note: the budget can carry all pairs of columns, 1, from about 1,200 records on: noise within a tenth of them
+      note: the budget can carry all pairs of columns, 1, from about 1,700 records on: noise within a tenth of them
       note: 1 tables of up to three columns will be chosen; oboro synth report measures what comes of it
       note: learning and fitting take up to about 1 seconds of one core; reading the data comes on top
     """

@@ -532,6 +532,10 @@ class TablesPlan(ModelPlan):
         cost = Pure(self.steps * eps) if isinstance(choice, Selection) else ZCDP(self.steps * eps**2 / 8)
         return (*self.column_parts(), tables, Part(choice, "the choice of each table", moved, cost))
 
+    def bins_for(self, total: float) -> int:
+        """How many bins of numbers or dates are aimed at, among so many records."""
+        return self.most_bins
+
     @property
     def tied_cells(self) -> int:
         """How large what is impossible makes the model by itself, at most: it ties columns together. Public."""
@@ -543,11 +547,13 @@ class TablesPlan(ModelPlan):
 
         Of k cells, noise of standard error s moves about 0.4 k s records. By public facts: bins are counted as many as are aimed at.
         """
+        known = self.n
+        aimed_at = self.most_bins if known is None else self.bins_for(known)
         sizes = [
-            min(code_count(column), self.categories if column.kind == "category" else self.most_bins)
+            min(code_count(column), self.categories if column.kind == "category" else aimed_at)
             for column in self.learned
         ]
-        words, known = [], self.n
+        words = []
         for width, name in ((2, "pairs"), (3, "triples")):
             if not width <= min(widest, len(sizes)):
                 continue

@@ -53,7 +53,10 @@ def with_sums(domain: Domain, codes: Sequence[Integers]) -> list[Integers]:
 
 
 def cut(bins: Binned, column: Column, domain: Domain) -> Binned:
-    """The same bins, cut where a rule begins or ends: all codes of one are alike to every rule. What is missing meets none."""
+    """The same bins, cut where a rule begins or ends: all codes of one are alike to every rule.
+
+    What is missing meets none: where nothing is believed to be missing it shares a bin with values that meet none either, or has one for itself.
+    """
     conditions = _conditions_on(column, domain)
     if not conditions:
         return bins
@@ -66,12 +69,14 @@ def cut(bins: Binned, column: Column, domain: Domain) -> Binned:
     )  # from one edge to the next all codes are alike: so few, however many there are
     alike = np.stack([_inside(firsts, ranges) for ranges in conditions], axis=1)
     _, kind = np.unique(alike, axis=0, return_inverse=True)
-    kinds = kind.ravel()[np.searchsorted(firsts, shape.start, side="right") - 1]
+    place = np.searchsorted(firsts, shape.start, side="right") - 1
+    kinds = kind.ravel()[place]
     new = np.empty(old.size, np.int64)
     _, new[known] = np.unique(old[known] * (int(kinds.max()) + 1) + kinds[known], return_inverse=True)
-    for block in np.flatnonzero(~known):  # with the last values, as it was, or by itself
-        beside = np.flatnonzero(known & (old == old[block]))
-        new[block] = new[beside[-1]] if beside.size else new[known].max() + 1
+    free = np.flatnonzero(known & ~np.asarray(alike.any(axis=1))[place])
+    for block in np.flatnonzero(~known):
+        shares = free.size > 0 and bool((known & (old == old[block])).any())
+        new[block] = new[free[-1]] if shares else new[known].max() + 1
     return Binned(shape, new)
 
 
@@ -220,20 +225,16 @@ def _check_known(
 # Known totals
 
 
-def quotas(domain: Domain, total: float, n: int, others: list[int]) -> list[tuple[list[int], int]]:
-    """How many of n records have each value whose total is known, and how many have another: (codes, records).
-
-    In proportion to the totals among all records, of which there are about `total`; `others` are the codes that are left. Exactly the totals where n is their number.
-    """
+def totals_of(domain: Domain, total: float, others: bool) -> Floats:
+    """How many of all records, of which there are about `total`, have each value whose total is known; last, how many have another, if others can occur."""
     ((_, totals),) = domain.rules.known
     held = sum(count for _, count in totals)
     rest = max(0, round(total) - held) if others else 0
-    counts: Floats = np.array([*(count for _, count in totals), rest], float)
-    return list(zip([*([code] for code, _ in totals), others], shared_out(counts, n), strict=True))
+    return np.array([*(count for _, count in totals), rest], float)
 
 
 def shared_out(weights: Floats, n: int) -> list[int]:
-    """n as whole numbers in proportion to the weights: rounded down, and what is left to the largest remainders."""
+    """n as whole numbers in proportion to the weights: rounded down, and what is left to the largest remainders. What has no weight has none."""
     exact = weights * n / weights.sum()
     whole = np.floor(exact).astype(np.int64)
     order = np.argsort(-(exact - whole), kind="stable")
