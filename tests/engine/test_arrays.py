@@ -249,6 +249,7 @@ def test_both_ways_to_tally_are_one(most: int | None) -> None:
     assert most is None or plain.max() == min(most, true.max())
 
 
+@pytest.mark.few(14, "types of numbers")
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64])
 @pytest.mark.parametrize("ends", [(0, 100), (-100, 27), (5, 5), (0, 127), (60, 1000), (-(2**31), 2**31 - 1)])
 def test_numbers_added_up_as_they_are_stored_are_the_sum_of_their_codes(

@@ -260,7 +260,7 @@ def data_of(shape: str, n: int = 2000, steps: int = 500) -> np.ndarray[Any, Any]
     return np.clip(values, 0, steps - 1).astype(np.int64)
 
 
-@pytest.mark.few(1, "statistical tests")
+@pytest.mark.long("statistical tests")
 @pytest.mark.parametrize("shape", ["clumped", "uniform", "lognormal", "discrete"])
 @pytest.mark.parametrize("unit", [ROW, SWAP], ids=["add/remove", "replace"])
 def test_one_quantile_errs_as_signed_permute_and_flip_does(

@@ -495,7 +495,7 @@ def test_a_condition_that_possible_records_meet_is_answered(test_bits: Bits) -> 
     """Also where all that the model believes to be there is ruled out, and where a noisy total leaves nobody."""
     domain = ob.Domain([ob.Integer("age", 0, 179)], impossible=[{"age": (92, 174)}])
     wanted = {0: Wanted(np.array([76]), np.array([112]))}
-    for _ in range(40):
+    for _ in range(10):
         sampler = sampler_of(domain, {"age": [100] * 100}, test_bits, unit=ROW, eps=10)
         (age,) = sampler.draw(20, wanted, np.random.default_rng(1))
         assert ((age >= 76) & (age < 92)).all()

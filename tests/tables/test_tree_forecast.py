@@ -327,6 +327,7 @@ TAKING: dict[str, tuple[Grid | Areas, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.few(8, "forecasts of totals")
 @pytest.mark.parametrize("sea", [False, True])
 @pytest.mark.parametrize("name", TAKING)
 def test_the_total_is_forecast_without_error_where_it_is_public_and_only_there(name: str, sea: bool) -> None:
