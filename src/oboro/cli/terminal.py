@@ -35,6 +35,7 @@ class Unprintable(OSError):
 
 def echo(text: str = "", *, err: bool = False, lead: str = "") -> None:
     """Prints lines; `lead` stands before them in red, on a terminal. What nobody hears of an error, the exit code says."""
+    _clear_bars()  # what is printed stands on lines of its own
     stream = sys.stderr if err else sys.stdout
     shown, lead = plain(text, lines=True), plain(lead)
     if err:  # what is released is never changed
@@ -62,6 +63,7 @@ def is_watched() -> bool:
 
 Watch = Callable[[str, float, float], None]  # what is being done; how much of it is; of how much
 PATIENCE = 1.0  # seconds without a bar
+_bars: list[Any] = []  # those that may stand on the screen
 
 
 @contextmanager
@@ -74,7 +76,10 @@ def progress() -> Iterator[Watch | None]:
     from rich.progress import Progress
 
     started = time.monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True)
+    # results go where they are sent, also while a bar is shown: standard output is not led to it
+    bar = Progress(
+        console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
+    )
     task = bar.add_task("")
 
     def watch(stage: str, done: float, total: float) -> None:
@@ -82,10 +87,19 @@ def progress() -> Iterator[Watch | None]:
             bar.start()
             bar.update(task, description=stage, completed=done, total=total)
 
+    _bars.append(bar)
     try:
         yield watch
     finally:
-        bar.stop()
+        _clear_bars()
+        _bars.remove(bar)
+
+
+def _clear_bars() -> None:
+    """Takes every bar off the screen; one that has more to say comes back."""
+    for bar in _bars:
+        if bar.live.is_started:
+            bar.stop()
 
 
 @contextmanager
