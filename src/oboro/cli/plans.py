@@ -171,8 +171,8 @@ def give(
     echo(str(released))
     if not_negative:
         echo("\n" + "\n".join(_at_zero_or_more(released)))
-    if output is None and released.is_cut:
-        echo(labelled("all rows", _fetched(released, ledger)))
+    if output is None and (released.is_cut or not released.plan.readable):
+        echo(labelled("all rows" if released.is_cut else "fetch it", _fetched(released, ledger)))
     if output is not None:
         echo("\n" + labelled("written", str(output)))
         if certificate != output:
@@ -214,7 +214,7 @@ def _at_zero_or_more(released: Release) -> list[str]:
 
 
 def _fetched(released: Release, ledger: Ledger) -> str:
-    """The line that gives all of a release that was printed short, at no cost."""
+    """The line that gives all of a release that was printed short, or not at all, at no cost."""
     # an address is shown without its options, among which may be a password: so it is not one to be typed again
     where = "LEDGER" if "://" in ledger.where else ledger.where
     entry = released.certificate.record["ledger"]["reserved_at"]

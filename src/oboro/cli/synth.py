@@ -102,13 +102,6 @@ class Learned(Options):
         return plan(unit=unit, **typed)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelDelivery(Delivery):
-    """A model, or records, always go into a file."""
-
-    output: To
-
-
 def read_condition(domain: Domain, text: str) -> tuple[str, Any]:
     """COLUMN=VALUE, COLUMN=VALUE,VALUE, or COLUMN=LOW..HIGH of a number or date; an empty value means missing."""
     name, equals, body = text.partition("=")
@@ -162,7 +155,7 @@ def forecast(learned: Learned, show: Shown, unit: UnitText = None) -> None:
     epilog="Example: oboro synth release people.csv --domain people.toml --eps 1 --delta 1e-6 --ledger people.ledger -o model.oboro"
 )
 @with_options
-def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: ModelDelivery) -> None:
+def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: Delivery) -> None:
     """Learns a model (a file .oboro), or with --method gaussian draws records, and pays for it from the ledger."""
     account = open_ledger(ledger, learned.domain, budget="--eps 2 --delta 1e-6")
     if learned.n is None and account.unit.kind == "row" and account.unit.adjacency == "replace":
