@@ -112,11 +112,11 @@ def refuse_release(path: Path, content: bytes | None = None) -> None:
                 "the output would replace a release and its certificate",
                 given=told(output=f"{path}"),
                 needed="a new name; or --force, with a command that has it",
-                fix=f"-o {shlex.quote(_next_to(path))}",
+                fix=f"-o {shlex.quote(next_to(path))}",
             )
 
 
-def _next_to(path: Path) -> str:
+def next_to(path: Path) -> str:
     """A name beside this one that nothing has."""
     names = (f"{path.stem}-{number}{path.suffix}" for number in count(2))
     name = next(name for name in names if not os.path.lexists(path.with_name(name)))

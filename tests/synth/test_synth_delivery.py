@@ -13,6 +13,8 @@ from synth_people import people
 
 import oboro as ob
 from oboro.cli import main
+from oboro.errors import ParameterError
+from oboro.synth.marks import write_records
 
 Command = Callable[[str], tuple[int, str, str]]
 DOMAIN = """
@@ -62,3 +64,47 @@ def test_a_model_that_went_nowhere_is_fetched_by_the_line_that_is_printed(
     assert "nothing: given again" in out
     assert ob.synth.load(tmp_path / words[-1]).sample(5, seed=1).num_rows == 5
     assert "ledger fetch" not in oboro(f"{RELEASE} -o model.oboro")[1]
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet", "arrow"])
+def test_records_are_never_written_over_data_that_is_not_marked(
+    oboro: Command, tmp_path: Path, ending: str
+) -> None:
+    assert oboro(f"{RELEASE} -o model.oboro")[0] == 0
+    file = f"real.{ending}"
+    write_records(people(20), tmp_path / file)
+    before = (tmp_path / file).read_bytes()
+    code, _, err = oboro(f"synth sample model.oboro -n 10 -o {file}")
+    assert code == 4
+    assert "may be real data" in err
+    assert f"--output real-2.{ending}" in err
+    assert (tmp_path / file).read_bytes() == before
+    with pytest.raises(ParameterError, match="may be real data"):
+        write_records(ob.synth.load("model.oboro").sample(5), tmp_path / file)
+    fresh = f"synth sample model.oboro -n 10 --output real-2.{ending}"
+    assert oboro(fresh)[0] == 0
+    made = (tmp_path / f"real-2.{ending}").read_bytes()
+    assert oboro(fresh)[0] == 0  # what is marked is replaced
+    assert (tmp_path / f"real-2.{ending}").read_bytes() != made
+
+
+def test_a_mark_that_is_left_beside_other_data_does_not_give_them_away(
+    oboro: Command, tmp_path: Path
+) -> None:
+    assert oboro(f"{RELEASE} -o model.oboro")[0] == 0
+    assert oboro("synth sample model.oboro -n 10 -o made.csv")[0] == 0
+    (tmp_path / "made.csv").write_bytes((tmp_path / "data.csv").read_bytes())
+    code, _, err = oboro("synth sample model.oboro -n 10 -o made.csv")
+    assert code == 4, err
+    assert (tmp_path / "made.csv").read_bytes() == (tmp_path / "data.csv").read_bytes()
+
+
+def test_a_draft_replaces_a_draft_and_nothing_else(oboro: Command, tmp_path: Path) -> None:
+    assert oboro("synth draft data.csv -o new.toml")[0] == 0
+    assert oboro("synth draft data.csv -o new.toml")[0] == 0
+    for name in ("d.toml", "other.csv"):
+        (tmp_path / name).write_text(DOMAIN)
+        code, _, err = oboro(f"synth draft data.csv -o {name}")
+        assert code == 4
+        assert "is no draft" in err
+        assert (tmp_path / name).read_text() == DOMAIN

@@ -33,7 +33,7 @@ from oboro.cli.options import (
     with_options,
 )
 from oboro.cli.terminal import echo, progress_bar
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting, told
 from oboro.language import labelled, phrase, plain, said
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def draft(data: DataFile, output: To) -> None:
     """Writes a draft of a domain to edit. It LOOKS AT THE DATA: bounds and values must be set from knowledge."""
     from oboro.synth.draft import RARE, WARNING, draft
 
+    _spare_domain(output)
     done = draft(data, output)
     echo(labelled("written", said(f"{output}: {len(done.columns)} columns")))
     echo("  " + said(f"NOT PRIVATE: this draft was {WARNING}"))
@@ -142,6 +143,23 @@ def draft(data: DataFile, output: To) -> None:
     for name in done.left_out:
         why = "too many different texts, or nothing in it"
         echo("  " + said(f"left out: {plain(name)} ({why}); declare it, or leave it out for good"))
+
+
+def _spare_domain(output: Path) -> None:
+    """A draft replaces a draft, and nothing that somebody has made: a domain that was edited, or data."""
+    from oboro.domain.domain import DRAFT_HEADER
+    from oboro.files import next_to
+
+    if not output.is_file():
+        return
+    lines = output.read_bytes().decode("utf-8", "replace").splitlines()
+    if "draft = true" not in lines and DRAFT_HEADER not in lines:
+        raise ParameterError(
+            f"{output} is there, and is no draft",
+            given=told(output=str(output)),
+            needed="a new name, or that of a draft",
+            fix=setting(output=next_to(output)),
+        )
 
 
 @app.command(epilog="Example: oboro synth forecast --domain people.toml --unit row --eps 1 --delta 1e-6")
@@ -225,6 +243,7 @@ def check(
     """Checks that a file is synthetic, of which release, and that it was not changed."""
     from oboro.release.certificate import promised
     from oboro.synth import check
+    from oboro.synth.marks import shown_conditions
 
     checked = check(file, model=model, public_key=key)
     verified = checked["signed"] or checked["redrawn"]
@@ -246,7 +265,7 @@ def check(
     facts = {
         "synthetic": said("a model") if many is None else said(f"{many:,} records"),
         "compared": said(compared),
-        **({"where": _conditions(checked["where"])} if checked["where"] else {}),
+        **({"where": shown_conditions(checked["where"])} if checked["where"] else {}),
         "released": phrase(record["released"]),
         "plan": checked["plan"],
         "dataset": record["dataset"],
@@ -262,23 +281,13 @@ def check(
     raise typer.Exit(0 if verified else 1)
 
 
-def _conditions(where: dict[str, Any]) -> str:
-    """The conditions of a draw in a line, of which a long one is cut."""
-    told = [
-        f"{name} = {', '.join('null' if value is None else str(value) for value in values)}"
-        for name, values in where.items()
-    ]
-    line = plain("; ".join(told))
-    return line if len(line) <= 300 else line[:299] + "…"
-
-
 @app.command(epilog="Example: oboro synth report people.csv synthetic.parquet -o quality.html")
 def report(
     data: DataFile,
     synthetic: Annotated[Path, argument("SYNTHETIC", "The synthetic records.")],
     output: Page,
     model: Annotated[
-        Path | None, option("--model FILE", "The model they came from: its promise is shown.")
+        Path | None, option("--model FILE", "The model they came from: its promise is shown, and its domain says what columns hold.")
     ] = None,
     target: Annotated[
         str | None, option("--target COLUMN", "The column of two labels that a classifier learns.")
@@ -291,8 +300,9 @@ def report(
     from oboro.synth import quality
     from oboro.synth.model import load
 
-    certificate = None if model is None else load(model).certificate
-    measured = quality(data, synthetic, target=target)
+    loaded = None if model is None else load(model)
+    measured = quality(data, synthetic, target=target, model=loaded)
+    certificate = None if loaded is None else loaded.certificate
     write_quality(measured, output, certificate=certificate, language=language)
     if json:
         show_json({**measured.to_dict(), "output": str(output)})

@@ -18,8 +18,9 @@ import numpy as np
 from oboro._version import __version__
 from oboro.arrays import Table
 from oboro.domain import Category, Column, Domain
-from oboro.errors import ParameterError
-from oboro.files import write_whole
+from oboro.errors import ParameterError, setting, told
+from oboro.files import next_to, refuse_release, write_whole
+from oboro.language import plain
 from oboro.ledger.chain import HASH, Form, a_number, misfit
 from oboro.records import Record
 from oboro.release import Certificate
@@ -113,6 +114,16 @@ def told_of(wanted: Mapping[int, Wanted], domain: Domain) -> Record:
     return {domain.names[place]: _values(domain.columns[place], one) for place, one in wanted.items()}
 
 
+def shown_conditions(where: Record) -> str:
+    """The conditions of a draw in a line, of which a long one is cut."""
+    told = [
+        f"{name} = {', '.join('null' if value is None else str(value) for value in values)}"
+        for name, values in where.items()
+    ]
+    line = plain("; ".join(told))
+    return line if len(line) <= 300 else line[:299] + "…"
+
+
 def _values(column: Column, wanted: Wanted) -> list[object]:
     found: list[object] = []
     for start, stop in zip(wanted.start.tolist(), wanted.stop.tolist(), strict=True):
@@ -150,7 +161,36 @@ def check_file(path: str | Path) -> Path:
             needed=" ".join(FORMATS),
             fix=f"{where.stem or 'synthetic'}.parquet",
         )
+    refuse_release(where)
+    if where.is_file() and not is_marked(where):
+        raise ParameterError(
+            f"{where} is there, and does not say that it is synthetic: it may be real data",
+            given=told(output=str(path)),
+            needed="a new name, or that of synthetic records as they were written",
+            fix=setting(output=next_to(where)),
+        )
     return where
+
+
+def is_marked(where: Path) -> bool:
+    """Whether a file says that it is synthetic. A mark beside it must be of what it holds: real data may have come into its place."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ending, beside = where.suffix.lower(), where.with_name(where.name + BESIDE)
+    try:
+        if ending in WITHIN:
+            schema = pq.read_schema(where) if ending == ".parquet" else pa.ipc.open_file(where).schema
+            found = (schema.metadata or {}).get(_KEY)
+        else:
+            found = beside.read_bytes()
+    except (OSError, ValueError):  # no such file, or not what its name says
+        return False
+    said = None if found is None else read_mark(found)
+    if said is None or ending in WITHIN:
+        return said is not None
+    with where.open("rb") as file:
+        return said.get("sha256") in (None, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def write_records(table: Table, path: str | Path) -> Path | None:
