@@ -193,6 +193,10 @@ typed("sql joined.toml 'SELECT COUNT(*) FROM people' --eps 0.1") if text_at("joi
 typed("sql keyed-tables.toml 'SELECT COUNT(*) FROM people' --eps 0.1") if text_at("keyed-tables.toml", 'ledger = "people.ledger"\n[unit]\nkind = "person"\ncolumn = "person"\nmax_rows = 2\n[tables.people]\ndata = "people.csv"\nkey = "age"\n' + COLUMN.replace("[[columns]]", "[[tables.people.columns]]")) else None ==> tomllib.loads(fix)
 typed("synth sample model.oboro -n 3 -o s.csv --where age") if modelled().save("model.oboro") else None ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
 typed("synth sample model.oboro -n 3 -o s.docx") ==> typed("synth sample model.oboro -n 3 -o " + fix)
+typed("synth sample model.oboro -n 3 -o s.csv --where agee=3") ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
+typed("synth sample model.oboro -n 3 -o s.csv --where age=3 --where age=4") ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
+typed("synth sample model.oboro -n 3 -o people.csv") ==> typed("synth sample model.oboro -n 3 " + fix)
+typed("synth draft people.csv -o domain.toml") if text_at("domain.toml", COLUMN) else None ==> typed("synth draft people.csv " + fix)
 # -- the rest
 ob.audit.endtoend._times(ob.Approx(1, "0.1"), 20) ==> ob.audit.endtoend._times(ob.Approx(1, "0.01"), **{"count": dict({fix})["runs"]})
 typed("token revoke service.toml 3") if settings_of(DATASETS) else None ==> typed(fix[6:])

@@ -13,7 +13,7 @@ import pytest
 import oboro as ob
 from oboro.errors import DomainError, InputError, ParameterError
 from oboro.noise.bits import Bits
-from oboro.synth.copula import Wanted
+from oboro.synth.conditions import Wanted
 from oboro.synth.junction import Junction
 from oboro.synth.measured import Binned, Shape
 from oboro.synth.model import KnownSampler, _sampler

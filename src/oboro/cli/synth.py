@@ -37,7 +37,6 @@ from oboro.errors import ParameterError, setting, told
 from oboro.language import labelled, phrase, plain, said
 
 if TYPE_CHECKING:
-    from oboro.domain import Domain
     from oboro.privacy import Unit
 
 # Options of `oboro synth`, and how they are read.
@@ -100,28 +99,6 @@ class Learned(Options):
         for name in ("n", "records", "n_min", "seconds"):
             typed[name] = None if typed[name] is None else whole(name, typed[name])
         return plan(unit=unit, **typed)
-
-
-def read_condition(domain: Domain, text: str) -> tuple[str, Any]:
-    """COLUMN=VALUE, COLUMN=VALUE,VALUE, or COLUMN=LOW..HIGH of a number or date; an empty value means missing."""
-    name, equals, body = text.partition("=")
-    if not equals:
-        raise ParameterError(
-            "--where is not understood",
-            given=f"--where {text}",
-            needed="COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH",
-            fix="--where age=18..64",
-        )
-    column = domain[name]
-    if body == "":
-        return name, None
-    for dots in ("..", ":") if column.kind != "category" else ():  # LOW:HIGH is the older spelling
-        if body.count(dots) == 1:
-            return name, tuple(body.split(dots))
-    values: list[Any] = [body] if body in getattr(column, "values", ()) else body.split(",")
-    if column.kind == "category" and isinstance(column.value(0), int):
-        values = [int(value) if value.lstrip("-").isdigit() else value for value in values]
-    return name, values
 
 
 app = typer.Typer(help="Synthetic records that behave like the real ones.", no_args_is_help=True)
@@ -204,7 +181,7 @@ def sample(
         list[str],
         option(
             "--where CONDITION",
-            "Only such records: COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; repeat for more.",
+            "Only such records: COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; repeat for other columns.",
         ),
     ] = [],
     seed: Annotated[
@@ -213,6 +190,7 @@ def sample(
 ) -> None:
     """Draws records from a model: as many as you like, at no further cost."""
     from oboro.exact import whole
+    from oboro.synth.conditions import read_conditions
     from oboro.synth.marks import check_file, write_records
     from oboro.synth.model import load
 
@@ -220,7 +198,7 @@ def sample(
     count = whole("-n", n)
     with progress_bar():
         loaded = load(model)
-    table = loaded.sample(count, dict(read_condition(loaded.domain, text) for text in where), seed=seed)
+    table = loaded.sample(count, read_conditions(loaded.domain, where), seed=seed)
     beside = write_records(table, output)
     echo(labelled("written", said(f"{output}: {table.num_rows:,} synthetic records")))
     told = "in the file itself" if beside is None else str(beside)

@@ -225,6 +225,8 @@ def _option(fragment: str, name: str, value: object, known: Mapping[str, str]) -
         return f"without {option}"
     if value is True:  # a switch
         return option
+    if name == "where" and isinstance(value, dict):
+        return " ".join(f"{option} {_quoted(f'{column}={_values(one)}')}" for column, one in value.items())
     return f"{option} {_value(name, value)}"
 
 
@@ -237,6 +239,20 @@ def _value(name: str, value: object) -> str:
         return ",".join(map(str, value))
     text = "NUMBERS" if value == name else str(value)
     return shlex.quote(text)
+
+
+def _values(value: object) -> str:
+    """A condition on a column as --where takes it: a value, several, a range; nothing for what is missing."""
+    if value is None or value is ...:
+        return "" if value is None else "..."
+    if isinstance(value, tuple):
+        return "..".join(map(_values, value))
+    return ",".join(map(_values, value)) if isinstance(value, list) else str(value)
+
+
+def _quoted(text: str) -> str:
+    """As a shell takes it; letters of any language need no quotes."""
+    return text if re.fullmatch(r"[\w@%+=:,./-]+", text) else shlex.quote(text)
 
 
 def _edges(value: object) -> str:

@@ -14,7 +14,7 @@ from oboro.kinds import path_of, takes, text_of
 from oboro.records import Record
 from oboro.release import Certificate, plan_from, verify_certificate
 from oboro.release.certificate import certificate_from, unpacked
-from oboro.synth.copula import Wanted
+from oboro.synth.conditions import Wanted
 from oboro.synth.marks import BESIDE, WITHIN, digest, mark_within, read_mark, told_of, wanted_of
 from oboro.synth.model import MOST_RECORDS, load
 from oboro.synth.plan import ModelPlan

@@ -10,71 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from oboro.arrays import Floats, Integers
-from oboro.domain import Category, Column, Domain
 from oboro.errors import ParameterError, setting, told
-from oboro.kinds import nearest, takes
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Pure
 from oboro.release import Forecast, Part, part, register
-from oboro.synth.codes import code_count
+from oboro.synth.conditions import Wanted
 from oboro.synth.measured import Binned, Measured, Noise, Shape
 from oboro.synth.plan import MOST_CATEGORIES, ModelPlan, describe_plan, share_of
-
-# Conditions on sampling: which codes of a column are wanted.
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Disjoint ranges [start, stop) of codes, in order."""
-
-    start: Integers
-    stop: Integers
-
-
-@takes(where=Mapping)
-def wanted_codes(domain: Domain, where: Mapping[str, object] | None = None) -> dict[int, Wanted]:
-    """For each column named: one value, a list of values, a tuple (lowest, highest) of a number or date, or None for missing."""
-    return {
-        domain.names.index(domain[name].name): _wanted(domain[name], value)
-        for name, value in (where or {}).items()
-    }
-
-
-def _wanted(column: Column, value: object) -> Wanted:
-    if isinstance(value, tuple) and not isinstance(column, Category):
-        if len(value) != 2:
-            raise _not_there(column, value)
-        low, high = (_code(column, end) for end in value)
-        if high < low or column.size in (low, high):
-            raise _not_there(column, value)
-        return Wanted(np.array([low]), np.array([high + 1]))
-    values = value if isinstance(value, list | set | tuple | range) else [value]
-    codes = np.unique([_code(column, one) for one in values]).astype(np.int64)
-    if not codes.size:
-        raise _not_there(column, value)
-    return Wanted(codes, codes + 1)
-
-
-def _code(column: Column, value: object) -> int:
-    if value is None and code_count(column) > column.size:
-        return column.size
-    code = column.code(value)
-    strange = isinstance(column, Category) and value not in column.values
-    if code is None or value is None or strange:
-        raise _not_there(column, value)
-    return code
-
-
-def _not_there(column: Column, value: object) -> ParameterError:
-    close = nearest(value, map(str, column.values)) if isinstance(column, Category) else None
-    example = next((one for one in getattr(column, "values", ()) if str(one) == close), column.value(0))
-    return ParameterError(
-        f"column {column.name!r} has no such value",
-        given=told(where=f"{{{column.name!r}: {value!r}}}"),
-        needed="a value of the domain, a list of them, or a tuple (lowest, highest) of a number or date",
-        fix=setting(where={column.name: example}),
-    )
-
 
 @dataclass(frozen=True, slots=True)
 class Segments:
@@ -234,9 +176,9 @@ class CopulaSampler:
                 return [np.concatenate([part[i] for part in kept])[:n] for i in range(len(self.bins))]
         raise ParameterError(
             "records like this are too rare in the model",
-            given=told(where="..."),
             needed="conditions that a record meets more often than once in a few hundred",
             fix=setting(method="marginals") + ", whose model draws under conditions directly",
+            argument="where",
         )
 
     def _codes(self, n: int, rng: np.random.Generator) -> list[Integers]:

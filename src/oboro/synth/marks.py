@@ -26,7 +26,7 @@ from oboro.records import Record
 from oboro.release import Certificate
 from oboro.release.plan import FORMATS, encoded
 from oboro.synth.codes import code_count
-from oboro.synth.copula import Wanted
+from oboro.synth.conditions import Wanted
 
 FORMAT = "oboro synthetic 1"
 NOTE = "synthetic records: drawn from what was released with noise, not rows of people"

@@ -24,15 +24,8 @@ from oboro.release import Certificate, Release, plan_from, run
 from oboro.release.certificate import unpacked, verify_unpacked
 from oboro.release.release import checked_ending
 from oboro.synth.codes import code_count, to_table
-from oboro.synth.copula import (
-    CopulaSampler,
-    MomentsPlan,
-    Segments,
-    Wanted,
-    correlations,
-    restricted,
-    wanted_codes,
-)
+from oboro.synth.conditions import Wanted, conditions, wanted_codes, where_of
+from oboro.synth.copula import CopulaSampler, MomentsPlan, Segments, correlations, restricted
 from oboro.synth.junction import LEAST, Law, Mask, Zeros, spread_evenly, sum_axes, with_evidence
 from oboro.synth.marginals import MOST_SECONDS, SECONDS, SINGLE, MarginalsPlan, QualityPlan
 from oboro.synth.marks import mark_of_draw, marked
@@ -66,15 +59,15 @@ class TreeSampler:
 
     def draw(self, n: int, wanted: Mapping[int, Wanted], rng: np.random.Generator) -> list[Integers]:
         under = self._under(wanted) or self._under(wanted, loose=True)
-        if under is None:
-            raise ParameterError(
-                "the model gives these values no chance",
-                given=told(where="..."),
-                needed="values that can occur together",
-            )
+        if under is None:  # nothing else rules anything out
+            raise _left_nothing("what is impossible leaves no record with these values")
         drawn = self.law.junction.draw(under[0], n, rng, under[1])
         segments = [restricted(column.shape, wanted.get(i)) for i, column in enumerate(self.bins)]
         return [codes_within(column, segments[i], drawn[i], rng) for i, column in enumerate(self.bins)]
+
+    def leaves_nothing(self, wanted: Mapping[int, Wanted]) -> bool:
+        """Whether what is impossible rules out all that is wanted."""
+        return self._under(wanted, loose=True) is None
 
     def beside(self, i: int, wanted: Mapping[int, Wanted], loose: bool) -> Beside | None:
         """The law of a column, and of the others given its values, under conditions on the others; None where they leave no record."""
@@ -211,7 +204,16 @@ class KnownSampler:
                 if own[-1]:
                     codes = np.append(codes, self._rest(place, own[-1], only, rest, rng))
                 return self.tree.draw_beside(place, codes[rng.permutation(n)], wanted, beside, rng)
-        raise _left_nothing()
+        raise _left_nothing(self._why_nothing(wanted, meet, left.size > 0))
+
+    def _why_nothing(self, wanted: Mapping[int, Wanted], meet: Mask, others: bool) -> str:
+        """Whether what is impossible leaves no record, or the totals do, or only both."""
+        if self.tree.leaves_nothing(wanted):
+            return "what is impossible leaves no record with these values"
+        counts = totals_of(self.domain, self.total, others)
+        if not counts[np.append(meet, others)].any() and (self.public or not others):
+            return "the known totals leave no record with these values"
+        return "what is impossible and the known totals together leave no record with these values"
 
     def _rest(self, place: int, n: int, only: Wanted, weight: Floats, rng: np.random.Generator) -> Integers:
         """Codes of records whose value has no known total."""
@@ -264,12 +266,9 @@ class KnownSampler:
         )
 
 
-def _left_nothing() -> ParameterError:
-    return ParameterError(
-        "the known totals leave no record with these values",
-        given=told(where="..."),
-        needed="values that can occur",
-    )
+def _left_nothing(why: str) -> ParameterError:
+    """The conditions themselves are added by whoever set them."""
+    return ParameterError(why, needed="values that can occur together", argument="where")
 
 
 def _ranges(codes: Integers) -> Wanted:
@@ -347,7 +346,8 @@ class Model:
     ) -> pa.Table:
         """n synthetic records as an Arrow table, with the domain's columns in their order.
 
-        `where` sets conditions: {"sex": "F"}, {"region": ["north", "south"]}, {"age": (18, 64)} with both ends, {"income": None} for missing.
+        `where` sets conditions: {"sex": "F"}, {"region": ["north", "south"]}, {"age": (18, 64)} with both ends, of which None leaves one
+        open, {"income": None} for missing.
         `seed` repeats a draw; it has no bearing on privacy, as the model is public once it is released. The table is marked as synthetic:
         its metadata hold the certificate and the seed, Parquet and Arrow files keep them, and `check` reads them.
         """
@@ -364,11 +364,15 @@ class Model:
         if totals := [self.domain.names[i] for i in wanted if self.domain.names[i] not in learned]:
             raise ParameterError(
                 f"column {totals[0]!r} is the sum of others: no condition can be set on it",
-                given=told(where=f"{{{totals[0]!r}: ...}}"),
+                given=conditions({totals[0]: where_of(wanted, self.domain)[totals[0]]}),
                 needed="conditions on the columns that it is the sum of",
             )
         asked = {learned.names.index(self.domain.names[i]): one for i, one in wanted.items()}
-        codes = self._sampler.draw(n, asked, rng) if n else [np.zeros(0, np.int64)] * len(learned)
+        try:
+            codes = self._sampler.draw(n, asked, rng) if n else [np.zeros(0, np.int64)] * len(learned)
+        except ParameterError as error:  # a sampler knows codes only
+            error.given = conditions(where_of(wanted, self.domain))
+            raise
         return to_table(self.domain, with_sums(self.domain, codes))
 
     def save(self, path: str | Path) -> Path:

@@ -1,0 +1,261 @@
+"""Conditions on what is drawn from a model: which values of a column are wanted.
+
+They are read by public facts alone. What lies beyond the bounds of a column has no records: of a range what is within them is meant, and a value beyond
+them, or a range with nothing in it, is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+
+from oboro.arrays import Integers
+from oboro.domain import Category, Column, Date, Domain, Integer, Real
+from oboro.domain.columns import as_date
+from oboro.errors import InputError, ParameterError, Setting, setting, told
+from oboro.exact import rational, show
+from oboro.kinds import nearest, shown, takes
+from oboro.synth.codes import code_count
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Disjoint ranges [start, stop) of codes, in order."""
+
+    start: Integers
+    stop: Integers
+
+
+@takes(where=Mapping)
+def wanted_codes(domain: Domain, where: Mapping[str, object] | None = None) -> dict[int, Wanted]:
+    """For each column named: one value, a list of values, a tuple (lowest, highest) of a number or date, or None for missing.
+
+    Either end of a tuple may be None: then there is none.
+    """
+    found = {}
+    for name, value in (where or {}).items():
+        if name not in domain.names:
+            raise _no_column(domain, name, value)
+        wanted = _wanted(domain[name], value)
+        if wanted is None:
+            raise _not_there(domain[name], value)
+        found[domain.names.index(name)] = wanted
+    return found
+
+
+def _wanted(column: Column, value: object) -> Wanted | None:
+    if isinstance(value, tuple) and not isinstance(column, Category):
+        span = _span(column, *value) if len(value) == 2 else None
+        return None if span is None else Wanted(np.array([span[0]]), np.array([span[1]]))
+    values = value if isinstance(value, list | set | tuple | range) else [value]
+    codes = [_code(column, one) for one in values]
+    if not codes or None in codes:
+        return None
+    distinct = np.unique(codes).astype(np.int64)
+    return Wanted(distinct, distinct + 1)
+
+
+_SLACK = Fraction(1, 10**6)  # of a step: a third is met by the number that is nearest to it
+
+
+def _span(column: Column, low: object, high: object) -> tuple[int, int] | None:
+    """The codes from one value to another, as far as there are any; None where there are none."""
+    lowest, highest = (0, column.size - 1)
+    for end, is_low in ((low, True), (high, False)):
+        if end is None or (isinstance(end, float | str) and str(end).strip().lstrip("+-").lower() == "inf"):
+            continue
+        place = _place(column, end)
+        if place is None:
+            return None
+        if is_low:
+            lowest = max(lowest, ceil(place - _SLACK))
+        else:
+            highest = min(highest, floor(place + _SLACK))
+    return (lowest, highest + 1) if lowest <= highest else None
+
+
+def _code(column: Column, value: object) -> int | None:
+    if value is None:
+        return column.size if code_count(column) > column.size else None
+    if isinstance(column, Category):
+        return column.code(value) if value in column.values else None
+    place = _place(column, value)
+    if place is None or abs(place - round(place)) > _SLACK or not 0 <= round(place) < column.size:
+        return None
+    return round(place)
+
+
+def _place(column: Column, value: object) -> Fraction | None:
+    """How many steps of its column a number or day is above the lowest, or below; None if it is none."""
+    if not isinstance(column, Date | Integer | Real):
+        return None
+    try:
+        if isinstance(column, Date):
+            return Fraction((as_date(column.name, "value", value) - column.first).days)
+        return (rational(column.name, value) - Fraction(column.low)) / Fraction(column.step)
+    except InputError:
+        return None
+
+
+# As they are typed.
+
+
+def read_conditions(domain: Domain, texts: Sequence[str]) -> dict[str, Any]:
+    """Conditions that are typed: one condition for each column."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, value = _read_condition(domain, text)
+        if name in found:
+            raise ParameterError(
+                f"column {name!r} has two conditions",
+                given=conditions({name: found[name]}) + ", " + conditions({name: value}),
+                needed="one condition for each column; several values stand in one, with commas between them",
+                fix=conditions({name: _both(found[name], value)}),
+            )
+        found[name] = value
+    return found
+
+
+def _both(one: Any, other: Any) -> Any:
+    """What two conditions on a column may have meant: any of their values. Ranges cannot be put together: the first."""
+    lists = isinstance(one, list) and isinstance(other, list)
+    return [*one, *(value for value in other if value not in one)] if lists else one
+
+
+_COMPARED = re.compile(r"(.+?)\s*(>=|<=|=>|=<|≥|≤|>|<)=?\s*(.*)", re.DOTALL)
+
+
+def _read_condition(domain: Domain, text: str) -> tuple[str, Any]:
+    """COLUMN=VALUE, COLUMN=VALUE,VALUE, or COLUMN=LOW..HIGH of a number or date, where either end may be left out; an empty value means missing."""
+    # the longest name that it begins with: a name may hold the sign itself
+    names = [one for one in domain.names if text.startswith(f"{one}=")]
+    name = max(names, key=len) if names else text.partition("=")[0]
+    body = text[len(name) + 1 :]
+    if name not in domain.names and (compared := _COMPARED.fullmatch(text)) and compared[1] in domain.names:
+        sign, end = compared[2], compared[3]
+        column = domain[compared[1]]
+        if sign in (">", "<") and (place := _place(column, end)) is not None and 0 < place < column.size - 1:
+            end = str(column.value(floor(place) + 1 if sign == ">" else ceil(place) - 1))
+        ends = (end, None) if sign in (">", ">=", "=>", "≥") else (None, end)
+        raise _no_condition(text, {column.name: _reaching(column, ends)})
+    if "=" not in text:
+        known = text if text in domain.names else domain.names[0]
+        raise _no_condition(text, {known: _reaching(domain[known], (None, None))})
+    if name not in domain.names:
+        return name, body.split(",")
+    column = domain[name]
+    if body == "":
+        return name, None
+    for dots in ("..", ":") if column.kind != "category" else ():  # LOW:HIGH is the older spelling
+        if body.count(dots) == 1:
+            low, high = (end.strip() or None for end in body.split(dots))
+            return name, (low, high)
+    values: list[Any] = [body] if body in getattr(column, "values", ()) else body.split(",")
+    if column.kind == "category" and isinstance(column.value(0), int):
+        values = [int(value) if value.lstrip("-").isdigit() else value for value in values]
+    return name, values
+
+
+def _no_condition(text: str, meant: dict[str, Any]) -> ParameterError:
+    return ParameterError(
+        "the condition is not understood",
+        given=told(where=text),
+        needed="COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH",
+        fix=conditions(meant),
+    )
+
+
+def _reaching(column: Column, ends: tuple[str | None, str | None]) -> Any:
+    """From one end to the other, each of which may be left out, or from the lowest to the highest; the first of values."""
+    if column.kind == "category":
+        return column.value(0)
+    bounds = (str(column.value(0)), str(column.value(column.size - 1)))
+    given = (ends[0] or bounds[0], ends[1] or bounds[1])
+    return bounds if _wanted(column, given) is None else given
+
+
+# What is said of them.
+
+_MOST_SHOWN = 8  # values of one condition
+
+
+def conditions(where: Mapping[str, object]) -> Setting:
+    """Conditions as they were set, in an error; long ones are cut."""
+    return setting(where={name: _cut(value) for name, value in where.items()})
+
+
+def _cut(value: object) -> object:
+    if not isinstance(value, list | set | range):
+        return value
+    values = list(value)
+    return values if len(values) <= _MOST_SHOWN else [*values[:_MOST_SHOWN], ...]
+
+
+def where_of(wanted: Mapping[int, Wanted], domain: Domain) -> dict[str, object]:
+    """The conditions that codes come from."""
+    found: dict[str, object] = {}
+    for place, one in wanted.items():
+        column, parts = domain.columns[place], list[object]()
+        for start, stop in zip(one.start.tolist(), one.stop.tolist(), strict=True):
+            if stop - start == 1 or isinstance(column, Category):
+                parts += [_value(column, code) for code in range(start, stop)]
+            else:
+                parts.append((_value(column, start), _value(column, min(stop, column.size) - 1)))
+        found[column.name] = parts[0] if len(parts) == 1 else parts
+    return found
+
+
+def _value(column: Column, code: int) -> object:
+    """A value as it is written in Python and on a command line."""
+    if code >= column.size:
+        return None
+    return str(column.value(code)) if isinstance(column, Date) else column.value(code)
+
+
+def _no_column(domain: Domain, name: object, value: object) -> ParameterError:
+    close = nearest(name, domain.names)
+    column = domain[close or domain.names[0]]
+    meant = value if _wanted(column, value) is not None else _instead(column, value)
+    return ParameterError(
+        f"the model has no column {shown(name)}" + (f": did you mean {close!r}?" if close else ""),
+        given=conditions({str(name): value}),
+        needed="columns of the model: " + ", ".join(domain.names),
+        fix=conditions({column.name: meant}),
+    )
+
+
+def _not_there(column: Column, value: object) -> ParameterError:
+    if isinstance(column, Category):
+        more = len(column.values) - _MOST_SHOWN
+        listed = ", ".join(map(str, column.values[:_MOST_SHOWN])) + (", ..." if more > 0 else "")
+        needed = f"one or more of the values {listed}"
+    elif isinstance(column, Date):
+        needed = f"days, or a range of them, from {column.first} to {column.last}"
+    else:
+        assert isinstance(column, Integer | Real)
+        low, high, step = (show(Fraction(one)) for one in (column.low, column.high, column.step))
+        needed = f"values, or a range of them, from {low} to {high} in steps of {step}"
+    return ParameterError(
+        f"column {column.name!r} has no such value",
+        given=conditions({column.name: value}),
+        needed=needed,
+        fix=conditions({column.name: _instead(column, value)}),
+    )
+
+
+def _instead(column: Column, value: object) -> object:
+    """A condition that can be met, near to the one that cannot."""
+    if isinstance(column, Category):
+        values = list(value) if isinstance(value, list | set | tuple) else [value]
+        wrong = next((one for one in values if one not in column.values), None)
+        close = nearest(wrong, map(str, column.values))
+        return next((one for one in column.values if str(one) == close), column.value(0))
+    if isinstance(value, tuple) and len(value) == 2 and _span(column, value[1], value[0]) is not None:
+        return value[1], value[0]
+    return _value(column, 0), _value(column, column.size - 1)

@@ -1,0 +1,245 @@
+"""Conditions on what is drawn: what they mean, in Python and typed, and what is said of those that cannot be met."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import oboro as ob
+from oboro.cli import main
+from oboro.errors import ParameterError
+from oboro.kinds import nearest
+from oboro.synth.check import check
+from oboro.synth.conditions import read_conditions, wanted_codes, where_of
+from oboro.synth.marks import mark_of_draw, marked, write_records
+from oboro.synth.model import Model
+
+DOMAIN = ob.Domain(
+    [
+        ob.Integer("age", 0, 120),
+        ob.Category("work", ["job", "retired", "at school"]),
+        ob.Category("code", ["14", "13", "01"]),
+        ob.Date("day", "2020-01-01", "2020-12-31"),
+        ob.Real("third", 0, 2, "1/3"),
+    ],
+    impossible=[{"work": "retired", "age": (0, 29)}],
+)
+Codes = list[tuple[int, int]]
+
+
+def codes(value: object, name: str = "age") -> Codes:
+    (found,) = wanted_codes(DOMAIN, {name: value}).values()
+    return list(zip(found.start.tolist(), found.stop.tolist(), strict=True))
+
+
+def typed(*texts: str) -> dict[str, Codes]:
+    found = wanted_codes(DOMAIN, read_conditions(DOMAIN, texts))
+    return {
+        DOMAIN.names[i]: list(zip(one.start.tolist(), one.stop.tolist(), strict=True))
+        for i, one in found.items()
+    }
+
+
+def test_of_a_range_that_is_partly_outside_what_is_inside_is_meant() -> None:
+    assert codes((100, 300)) == [(100, 121)]
+    assert codes((-50, 3)) == [(0, 4)]
+    assert codes((18.4, 20.6)) == [(19, 21)]  # nothing that is not in it
+    assert codes((60, None)) == codes((60, float("inf"))) == [(60, 121)]
+    assert codes((None, 29)) == [(0, 30)]
+    assert codes(("2019-01-01", "2020-01-02"), "day") == [(0, 2)]
+    assert codes((1 / 3, 2 / 3), "third") == [(1, 3)]  # by the numbers nearest to them
+    assert codes([2 / 3, 0], "third") == [(0, 1), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("age", (200, 300)),
+        ("age", (-50, -1)),
+        ("age", 200),
+        ("age", -1),
+        ("age", [3, 200]),
+        ("age", 18.5),
+        ("age", (18.2, 18.8)),
+        ("age", "x"),
+        ("age", ("x", 3)),
+        ("age", (1, 2, 3)),
+        ("age", True),
+        ("age", []),
+        ("day", "2021-01-01"),
+        ("day", ("2021-01-01", "2021-02-01")),
+        ("third", 0.5),
+        ("work", "reitred"),
+        ("work", ("job", "x")),
+    ],
+)
+def test_what_no_record_can_meet_is_refused_and_the_fix_is_met(name: str, value: object) -> None:
+    with pytest.raises(ParameterError, match="has no such value") as refused:
+        wanted_codes(DOMAIN, {name: value})
+    assert refused.value.argument == "where"
+    assert wanted_codes(DOMAIN, eval(f"dict({refused.value.fix})")["where"])
+    if name == "age":
+        assert "from 0 to 120" in str(refused.value.needed)
+
+
+def test_columns_that_are_not_there() -> None:
+    with pytest.raises(ParameterError, match="no column 'agee': did you mean 'age'") as refused:
+        wanted_codes(DOMAIN, {"agee": (18, 64)})
+    assert refused.value.fix == "where={'age': (18, 64)}"
+
+
+def test_conditions_that_are_typed() -> None:
+    assert typed("age=60..") == {"age": [(60, 121)]}
+    assert typed("age=..29", "work=job,at school") == {"age": [(0, 30)], "work": [(0, 1), (2, 3)]}
+    assert typed("age=18:64") == typed("age= 18 .. 64") == {"age": [(18, 65)]}
+    assert typed("age=") == {"age": [(121, 122)]}
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("age>=18", {"age": ("18", "120")}),
+        ("age > 18", {"age": ("19", "120")}),
+        ("age<30", {"age": ("0", "29")}),
+        ("age<=30", {"age": ("0", "30")}),
+        ("age=>18", None),
+        ("age>200", {"age": ("0", "120")}),
+        ("day>=2020-06-01", {"day": ("2020-06-01", "2020-12-31")}),
+        ("work>=3", {"work": "job"}),
+        ("age", {"age": ("0", "120")}),
+        ("nothing", {"age": ("0", "120")}),
+    ],
+)
+def test_conditions_that_are_mistyped(text: str, fix: Any) -> None:
+    with pytest.raises(ParameterError) as refused:
+        wanted_codes(DOMAIN, read_conditions(DOMAIN, [text]))
+    done = eval(f"dict({refused.value.fix})")["where"]
+    assert fix is None or done == fix
+    assert wanted_codes(DOMAIN, done)
+
+
+def test_a_code_that_lost_its_zeros_is_known_again() -> None:
+    assert nearest("1", ["14", "13", "01"]) == "01"
+    assert nearest("²", ["14", "2"]) is None
+    with pytest.raises(ParameterError) as refused:
+        wanted_codes(DOMAIN, {"code": "1"})
+    assert refused.value.fix == "where={'code': \"01\"}"
+
+
+def test_two_conditions_on_a_column_are_refused() -> None:
+    with pytest.raises(ParameterError, match="'work' has two conditions") as refused:
+        read_conditions(DOMAIN, ["work=job", "age=3", "work=retired"])
+    assert refused.value.fix == "where={'work': [\"job\", \"retired\"]}"
+    with pytest.raises(ParameterError, match="'age' has two conditions") as refused:
+        read_conditions(DOMAIN, ["age=10..20", "age=40..50"])
+
+
+def test_codes_are_told_as_the_conditions_that_they_come_from() -> None:
+    where = {
+        "age": (10, 20),
+        "work": ["job", "at school"],
+        "code": "01",
+        "day": ("2020-02-01", "2020-02-03"),
+        "third": None,
+    }
+    assert where_of(wanted_codes(DOMAIN, where), DOMAIN) == where
+
+
+# -- with a model -----------------------------------------------------------------------------------------------------
+
+
+def model_in(folder: Path, domain: ob.Domain) -> Model:
+    rng = np.random.default_rng(4)
+    age = rng.integers(0, 100, 2000)
+    work = np.where(age > 64, "retired", np.where(age < 16, "at school", "job"))
+    made = ob.Ledger.create(
+        folder / "l.ledger", dataset="x", unit=ob.Unit.row(), budget=ob.Approx(50, "0.01")
+    )
+    plan = ob.synth.plan(domain, unit=ob.Unit.row(), eps=9, delta="1e-6", method="marginals")
+    model: Model = ob.synth.release({"age": age, "work": work}, plan, ledger=made)
+    return model
+
+
+TWO = DOMAIN.only("age", "work")
+
+
+@pytest.mark.parametrize(
+    ("known", "where", "why"),
+    [
+        (None, {"age": (10, 20), "work": "retired"}, "^what is impossible leaves"),
+        ({"work": {"job": 1000}}, {"age": (10, 20), "work": "retired"}, "^what is impossible leaves"),
+        ({"work": {"job": 1000, "at school": 0, "retired": 9}}, {"work": "at school"}, "^the known totals leave"),
+        (
+            {"work": {"job": 0, "at school": 0, "retired": 9}},
+            {"age": (10, 20)},
+            "^what is impossible and the known totals together leave",
+        ),
+    ],
+)  # fmt: skip
+def test_the_reason_why_nothing_is_left_is_the_true_one(
+    tmp_path: Path, known: Any, where: Any, why: str
+) -> None:
+    model = model_in(tmp_path, TWO if known is None else TWO.ruled(known=known, impossible=IMPOSSIBLE))
+    with pytest.raises(ParameterError, match=why) as refused:
+        model.sample(10, where)
+    assert eval(f"dict({refused.value.given})")["where"] == where
+    assert refused.value.argument == "where"
+
+
+IMPOSSIBLE = [{"work": "retired", "age": (0, 29)}]
+
+
+def test_a_mark_with_conditions_of_before_is_checked(tmp_path: Path) -> None:
+    """Ages 200 to 300 were taken for 120, the last one."""
+    model = model_in(tmp_path, TWO)
+    wanted = wanted_codes(TWO, {"age": 120})
+    mark = mark_of_draw(20, 7, wanted, TWO, model.certificate)
+    write_records(marked(model.draw(20, wanted, 7), mark), tmp_path / "old.csv")
+    model.save(tmp_path / "m.oboro")
+    checked = check(tmp_path / "old.csv", model=tmp_path / "m.oboro")
+    assert checked["redrawn"]
+    assert checked["where"] == {"age": ["120"]}
+
+
+@pytest.fixture
+def refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], str]:
+    monkeypatch.chdir(tmp_path)
+    model_in(tmp_path, TWO).save(tmp_path / "m.oboro")
+
+    def command(line: str) -> str:
+        words = shlex.split(f"synth sample m.oboro -n 5 -o s.csv {line}")
+        monkeypatch.setattr(sys, "argv", ["oboro", *words])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert stop.value.code in (0, 4)
+        return capsys.readouterr().err
+
+    return command
+
+
+def test_errors_speak_as_conditions_are_typed(refusal: Callable[[str], str]) -> None:
+    for line, given, fix in (
+        ("--where age=200..300", "--where age=200..300", "--where age=0..120"),
+        ("--where 'age>=18'", "--where 'age>=18'", "--where age=18..120"),
+        ("--where work=school", "--where work=school", "--where 'work=at school'"),
+        (
+            "--where work=job --where work=retired",
+            "--where work=job --where work=retired",
+            "--where work=job,retired",
+        ),
+    ):
+        told = refusal(line)
+        assert f"given   {given}\n" in told
+        assert f"fix     {fix}\n" in told
+        assert "tuple" not in told
+        assert refusal(fix) == ""
+    told = refusal("--where age=10..20 --where work=retired")
+    assert "given   --where age=10..20 --where work=retired\n" in told
