@@ -20,7 +20,8 @@ def measured() -> Quality:
     rng = np.random.default_rng(0)
     base = rng.integers(0, 4, 400)
     real = {f"c{i}": (base + rng.integers(0, 2, 400)) % 4 for i in range(5)}
-    return ob.synth.quality(pa.table(real), pa.table(real))
+    found = ob.synth.quality(pa.table(real), pa.table(real))
+    return replace(found, near=replace(found.near, copies=0.0))
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,67 @@ def test_one_pair_that_is_far_off_is_not_hidden_by_the_average(worst: float, wor
     pairs = np.zeros((5, 5))
     pairs[1, 3] = pairs[3, 1] = worst
     assert words in replace(measured(), two_way=pairs).verdict
+
+
+@pytest.mark.parametrize(
+    ("real", "made", "words"), [(0.75, 0.7, LIKE), (0.4, 0.2, FAIR), (0.746, 0.104, FAR), (0.3, -0.1, FAR)]
+)
+def test_a_correlation_that_is_lost_decides_and_is_named(real: float, made: float, words: str) -> None:
+    found = measured()
+    one, two = np.eye(5), np.eye(5)
+    one[1, 3] = one[3, 1] = real
+    two[1, 3] = two[3, 1] = made
+    told = replace(found, correlation=one, synthetic_correlation=two).verdict
+    assert words in told
+    named = f"the correlation c1 × c3 is {made:.3f}, and {real:.3f} among real rows;" in told
+    assert named == (words != LIKE)
+
+
+def test_the_worst_pair_is_named_where_it_decides() -> None:
+    pairs = np.zeros((5, 5))
+    pairs[1, 3] = pairs[3, 1] = 0.5
+    assert "the pair c1 × c3 differs by 50.0%;" in replace(measured(), two_way=pairs).verdict
+
+
+def test_columns_whose_rows_no_longer_belong_together_are_far_from_the_real_ones() -> None:
+    rng = np.random.default_rng(4)
+    one = rng.normal(size=3000)
+    two = one + rng.normal(size=3000)
+    real, made = (
+        pa.table({"one": one, "two": two}),
+        pa.table({"one": one, "two": 0.15 * two + rng.permutation(two)}),
+    )
+    told = ob.synth.quality(real, made).verdict
+    assert FAR in told
+    assert "the correlation one × two is " in told
+
+
+def test_rows_that_were_copied_are_said_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+
+    def table() -> pa.Table:
+        return pa.table({name: rng.integers(0, 50, 2000) for name in "abcd"})
+
+    real, other = table(), table()
+    copied = ob.synth.quality(real, real)
+    assert copied.near.copies == 1  # none is left out
+    assert copied.verdict.startswith("Rows of the real table seem to have been copied")
+    assert copied.to_dict()["copied"] is True
+    fair = ob.synth.quality(real, other)
+    assert not fair.copied
+    half = ob.synth.quality(real, pa.concat_tables([real.slice(0, 200), other]))
+    assert half.near.copies == pytest.approx(0.09, abs=0.01)
+    assert half.copied
+    monkeypatch.setenv("OBORO_LANGUAGE", "ja")
+    assert "写されているようです：実データの行と等しい行 100.0%" in str(copied)
+
+
+def test_rows_that_repeat_by_themselves_are_no_copies() -> None:
+    rng = np.random.default_rng(6)
+    real, made = (pa.table({name: rng.integers(0, 5, 3000) for name in "abc"}) for _ in range(2))
+    found = ob.synth.quality(real, made)
+    assert found.near.copies > 0.99
+    assert not found.copied
 
 
 def test_what_came_out_worst_is_named() -> None:

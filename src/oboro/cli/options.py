@@ -66,7 +66,20 @@ ExpectedN = Annotated[
 ]
 SavePlan = Annotated[Path | None, option("--save-plan FILE", "Also write the plan as TOML.")]
 To = Annotated[Path, option("-o --output FILE", "Where to write.")]
-Page = Annotated[Path, option("-o --output FILE", "The page to write.")]
+
+
+def _a_page(output: Path) -> Path:
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise ParameterError(
+            "what this command writes is a page",
+            given=f"-o {output}",
+            needed=".html",
+            fix=f"-o {shlex.quote(str(output.with_name((output.stem or 'page') + '.html')))}",
+        )
+    return output
+
+
+Page = Annotated[Path, option("-o --output FILE", "The page to write: .html.", callback=_a_page)]
 Language = Annotated[
     str | None, option("--language WORD", "en or ja; otherwise the reader's browser decides.")
 ]

@@ -89,6 +89,7 @@ def _body(quality: Quality, record: Facts) -> str:
     items = (("real", "s6 area"), ("made", "s1 outline"))
     key = "".join(say(WORDS[word], "li", f'class="{look}"') for word, look in items)
     key = f'<ul class="series-key">{key}</ul>'
+    cautions = "".join(say(Words.sentence(caution), "p") for caution in quality.cautions)
     names = [column.name for column in quality.columns]
     change = quality.synthetic_correlation - quality.correlation
     pairs = f'<section class="card">{say(WORDS["pairs"], "h2")}{_squares(WORDS["pairs"], names, quality.two_way, 0.3)}</section>'
@@ -99,7 +100,7 @@ def _body(quality: Quality, record: Facts) -> str:
         else f'<section class="card promise">{say(WORDS["spent"], "h2")}{say(WORDS["unpromised"], "p")}</section>'
     )
     return f"""<main class="sheet">
-<section class="card">{say(Words.sentence(quality.verdict), "p", 'class="lead"')}<div class="figures">{_figures(quality)}</div></section>
+<section class="card">{say(Words.sentence(quality.verdict), "p", 'class="lead"')}{cautions}<div class="figures">{_figures(quality)}</div></section>
 {_worst(quality)}
 <section class="card">{say(WORDS["columns"], "h2")}{say(WORDS["columns_note"], "p")}{key}<div class="columns">{columns}</div></section>
 {wide}<div class="side">

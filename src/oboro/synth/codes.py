@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from oboro.arrays import Data, Floats, Integers
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
+from oboro.domain.grammar import BLANKS
 from oboro.engine import count_units, open_data, stream_codes
-from oboro.engine.codes import FLOATS, WHOLE, base_type, quoted
-from oboro.engine.duck import DuckTable, on_this_machine, texts
+from oboro.engine.codes import FLOATS, WHOLE, bare_sql, base_type, day_sql, double_sql, quoted
+from oboro.engine.duck import DuckTable, in_order, on_this_machine
 from oboro.errors import DataError, DomainError, UnitError, setting, told
 from oboro.privacy import Unit
 
@@ -132,8 +133,17 @@ class Compared:
         return len(self.labels)
 
 
-def read_both(data: Data, synthetic: Any) -> list[Compared]:
-    """The columns that the two tables share, in the order of the synthetic one."""
+@dataclass(frozen=True, slots=True)
+class Both:
+    """The columns that two tables share, and the names of those that only one of them has."""
+
+    columns: tuple[Compared, ...]
+    only_real: tuple[str, ...]
+    only_synthetic: tuple[str, ...]
+
+
+def read_both(data: Data, synthetic: Any, domain: Domain | None = None) -> Both:
+    """The columns that the two tables share, in the order of the synthetic one. A domain says which hold numbers, days and labels."""
     real, made = (on_this_machine(open_data(table), "a quality report") for table in (data, synthetic))
     names = [name for name in made.types if name in real.types]
     if not names:
@@ -142,65 +152,89 @@ def read_both(data: Data, synthetic: Any) -> list[Compared]:
             given=f"real: {', '.join(real.types)}; synthetic: {', '.join(made.types)}",
             needed="columns of the same names",
         )
-    return [_compared(name, real, made) for name in names]
+    if made.count_units(Unit.row()) == 0:
+        raise DataError(
+            "the synthetic table has no rows",
+            given="0 rows",
+            needed="records that a model drew: oboro synth sample",
+        )
+    declared = {} if domain is None else {column.name: column for column in domain}
+    return Both(
+        tuple(_compared(name, real, made, declared.get(name)) for name in names),
+        tuple(name for name in real.types if name not in made.types),
+        tuple(name for name in made.types if name not in real.types),
+    )
 
 
-def _compared(name: str, real: DuckTable, made: DuckTable) -> Compared:
-    if _is_number(real, name) and _is_number(made, name):
-        one, two = _numbers(real, name), _numbers(made, name)
-        days = _is_day(real, name) and _is_day(made, name)
-        return Compared(name, True, one, two, *_number_bins(one, two, _day if days else "{:g}".format))
-    first, second = _labels(real, name), _labels(made, name)
-    return _label_bins(name, first, second)
+def _compared(name: str, real: DuckTable, made: DuckTable, column: Column | None) -> Compared:
+    shape = _declared(column) or _shape(real, name)
+    if column is None and _shape(made, name) != shape:
+        shape = "label"
+    if shape == "label":
+        return _label_bins(name, _labels(real, name, column), _labels(made, name, column))
+    one, two = _numbers(real, name, shape), _numbers(made, name, shape)
+    return Compared(name, True, one, two, *_number_bins(one, two, _day if shape == "day" else "{:g}".format))
 
 
-def _is_number(source: DuckTable, name: str) -> bool:
-    """By its type; a text column by whether all that it holds are numbers or dates."""
+def _declared(column: Column | None) -> str | None:
+    if column is None:
+        return None
+    return "label" if isinstance(column, Category) else "day" if isinstance(column, Date) else "number"
+
+
+def code_like(text: str) -> str:
+    """SQL: whether a text is a number to a reader of numbers, and a code to whoever wrote it: 01, 007, -05."""
+    return f"regexp_matches({text}, '^{BLANKS}[+-]?0[0-9]')"
+
+
+def _shape(source: DuckTable, name: str) -> str:
+    """What a column holds, by its type; a column of texts by whether a release would read all of them as numbers, or as days."""
     base = base_type(source.types[name])
-    if base in _NUMERIC or base in ("DATE", "TIMESTAMP"):
-        return True
+    if base in _NUMERIC:
+        return "number"
+    if base == "DATE" or base.startswith("TIMESTAMP"):
+        return "day"
     if base != "VARCHAR":
-        return False
+        return "label"
     field = quoted(name)
-    query = f"SELECT count(*) FILTER ({_as_number(field, base)} IS NULL AND replace({field}, ' ', '') != ''), count({field}) FROM {source.relation}"
-    wrong, known = source.connection.execute(query).fetchone()
-    return bool(wrong == 0 and known > 0)
-
-
-def _is_day(source: DuckTable, name: str) -> bool:
-    """Whether a column that `_is_number` holds days."""
-    base = source.types[name].partition("(")[0].upper()
-    if base != "VARCHAR":
-        return base in ("DATE", "TIMESTAMP")
-    query = f"SELECT count(TRY_CAST({quoted(name)} AS DOUBLE)) FROM {source.relation}"
-    return bool(source.connection.execute(query).fetchone()[0] == 0)
+    query = (
+        f"SELECT count(*) FILTER (replace({field}, ' ', '') != ''), count({double_sql(field, base)}), "
+        f"count({day_sql(field, base)}), count(*) FILTER ({code_like(field)}) FROM {source.relation}"
+    )
+    known, numbers, days, codes = source.connection.execute(query).fetchone()
+    if known and days == known:
+        return "day"
+    return "number" if known and numbers == known and not codes else "label"
 
 
 def _day(number: float) -> str:
     return str(np.datetime64(int(number), "D"))
 
 
-def _as_number(field: str, base: str) -> str:
-    if base in _NUMERIC:
-        return f"CAST({field} AS DOUBLE)"
-    day = f"TRY_CAST({field} AS DATE) - DATE '1970-01-01'"
-    return (
-        f"CAST({day} AS DOUBLE)"
-        if base in ("DATE", "TIMESTAMP")
-        else f"coalesce(TRY_CAST({field} AS DOUBLE), CAST({day} AS DOUBLE))"
+def _numbers(source: DuckTable, name: str, shape: str) -> Floats:
+    """As a release reads them; nan for what it does not."""
+    base, field = base_type(source.types[name]), quoted(name)
+    number = (
+        f"CAST({day_sql(field, base)} - DATE '1970-01-01' AS DOUBLE)"
+        if shape == "day"
+        else double_sql(field, base)
     )
-
-
-def _numbers(source: DuckTable, name: str) -> Floats:
-    base = base_type(source.types[name])
-    values = source.connection.execute(
-        f"SELECT {_as_number(quoted(name), base)} AS v FROM {source.relation}"
-    ).fetchnumpy()["v"]
+    # columns are read one by one, and a row must stand at the same place in each
+    values = in_order(source, f"SELECT {number} AS v FROM {source.relation}")["v"]
     return np.asarray(np.ma.filled(np.ma.asarray(values, dtype=float), np.nan), float)
 
 
-def _labels(source: DuckTable, name: str) -> list[str | None]:
-    return texts(source, f"SELECT CAST({quoted(name)} AS VARCHAR) FROM {source.relation}")
+def _labels(source: DuckTable, name: str, column: Column | None) -> list[str | None]:
+    base, field = base_type(source.types[name]), quoted(name)
+    text = f"CAST({field} AS VARCHAR)"
+    if isinstance(column, Category) and isinstance(column.values[0], int):  # 1.0 and 1 are one value
+        cases = " ".join(f"WHEN {code} THEN '{value}'" for code, value in enumerate(column.values))
+        text = f"CASE {bare_sql(column, field, base)} {cases} ELSE {text} END"
+    values = in_order(source, f"SELECT encode({text}) AS v FROM {source.relation}")["v"]
+    return [
+        None if value is None else bytes(value).decode("utf-8", "backslashreplace")
+        for value in np.ma.filled(np.ma.asarray(values, dtype=object), None)
+    ]
 
 
 def _number_bins(

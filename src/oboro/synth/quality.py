@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,12 @@ import numpy as np
 from oboro.arrays import Bools, Data, Floats, Integers
 from oboro.errors import ParameterError, setting, told
 from oboro.exact import about, whole
-from oboro.language import aligned, said
+from oboro.language import aligned, plain, said
+from oboro.records import Record
 from oboro.synth.codes import Compared, read_both
+from oboro.synth.marks import shown_conditions
+from oboro.synth.model import Model, load
+from oboro.synth.origin import origin_of
 
 # How close synthetic rows come to real ones, beside how close real rows come to one another.
 
@@ -27,8 +32,8 @@ class Nearness:
 
     median: float
     real_median: float
-    copies: float  # share of synthetic rows that equal a real one
-    real_copies: float  # share of real rows that equal another
+    copies: float  # share of all synthetic rows that equal a real one
+    real_copies: float  # share of all real rows that equal another
     distances: tuple[float, ...]
     real_distances: tuple[float, ...]
 
@@ -54,11 +59,27 @@ def nearness(columns: Sequence[Compared], rng: np.random.Generator) -> Nearness:
     return Nearness(
         float(np.median(synthetic)),
         float(np.median(real)),
-        float(np.mean(synthetic < 1e-9)),
-        float(np.mean(real < 1e-9)),
+        *_copies(columns),
         tuple(synthetic.tolist()),
         tuple(real.tolist()),
     )
+
+
+def _copies(columns: Sequence[Compared]) -> tuple[float, float]:
+    """The share of synthetic rows that equal a real one, and of real rows that equal another: of all rows, none is left out."""
+    rows = [_hashes(columns, real) for real in (True, False)]
+    _, where, count = np.unique(rows[0], return_inverse=True, return_counts=True)
+    return float(np.isin(rows[1], rows[0]).mean()), float((count[where] > 1).mean())
+
+
+def _hashes(columns: Sequence[Compared], real: bool) -> Integers:
+    """64 bits for each row, equal where rows are."""
+    mixed = np.zeros((columns[0].real if real else columns[0].synthetic).size, np.uint64)
+    for column in columns:
+        values = np.nan_to_num(column.real if real else column.synthetic, nan=-1.7e308) + 0.0  # -0 is 0
+        mixed = (mixed ^ values.view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    return mixed.view(np.int64)
 
 
 def _scaled(columns: Sequence[Compared], real: bool, rows: Integers) -> Floats:
@@ -205,6 +226,48 @@ def _coarse(column: Compared, real: bool) -> Integers:
     return np.where(bins == known, 5, coarse)
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Two columns whose correlation is another than in the real table."""
+
+    names: tuple[str, str]
+    real: float
+    synthetic: float
+
+    @property
+    def distance(self) -> float:
+        return abs(self.real - self.synthetic)
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "columns": list(self.names),
+            "real": round(self.real, 6),
+            "synthetic": round(self.synthetic, 6),
+        }
+
+    def __str__(self) -> str:
+        names = " × ".join(map(plain, self.names))
+        return f"{names} is {self.synthetic:.3f}, and {self.real:.3f} among real rows"
+
+
+LISTED = 20  # names in a line
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a line, of which the last are counted where there are many."""
+    more = [f"… (+{len(names) - LISTED})"] if len(names) > LISTED else []
+    return ", ".join([*names[:LISTED], *more])
+
+
+# Up to the first limit a table behaves like the real one, up to the second it keeps its main features.
+LIMITS = {
+    "pairs": (0.05, 0.15),  # distance of a pair of columns, on average
+    "worst pair": (0.15, 0.45),
+    "correlation": (0.1, 0.3),  # how far the correlation that changed most is from that of real rows
+    "lost": (0.05, 0.25),  # of what real rows teach a classifier
+}
+COPIED = 0.02  # share of rows by which copies of real rows exceed those among real rows
+
 SEEN = "touches real data and is not private: for the steward's eyes only"
 
 
@@ -228,6 +291,10 @@ class Quality:
     near: Nearness
     worst_pairs: tuple[Worst, ...] = ()
     worst_triples: tuple[Worst, ...] = ()
+    only_real: tuple[str, ...] = ()  # columns that are not compared
+    only_synthetic: tuple[str, ...] = ()
+    where: Record = field(default_factory=dict)  # conditions of the draw, by the mark of the records
+    unmarked: bool = False  # a model was given, and the records do not say that they came from it
 
     @property
     def mean_one_way(self) -> float:
@@ -255,17 +322,40 @@ class Quality:
         return (self.useful.real - self.useful.synthetic) / (self.useful.real - 0.5)
 
     @property
-    def verdict(self) -> str:
-        """One line. Its words are those of the worst figure: distances of pairs, on average and at most, and what a classifier loses."""
-        worst = float(self.two_way.max(initial=0))
-        grade = max(
-            int(np.searchsorted(limits, value))
-            for value, limits in (
-                (self.mean_two_way, (0.05, 0.15)),
-                (worst, (0.15, 0.45)),
-                (self.lost, (0.05, 0.25)),
-            )
+    def worst_correlation(self) -> Changed | None:
+        """The pair whose correlation is farthest from that of the real rows."""
+        if len(self.correlated) < 2:
+            return None
+        change = np.abs(self.correlation - self.synthetic_correlation)
+        i, j = max(combinations(range(len(self.correlated)), 2), key=lambda pair: change[pair])
+        return Changed(
+            (self.correlated[i], self.correlated[j]),
+            float(self.correlation[i, j]),
+            float(self.synthetic_correlation[i, j]),
         )
+
+    @property
+    def copied(self) -> bool:
+        """Whether more synthetic rows equal a real one than real rows equal one another, by more than chance would have it."""
+        near, rows = self.near, max(1, min(self.rows, self.synthetic_rows))
+        chance = (max(near.real_copies * (1 - near.real_copies), 1 / rows) / rows) ** 0.5
+        return near.copies - near.real_copies > max(COPIED, 4 * chance)
+
+    @property
+    def verdict(self) -> str:
+        """One line. Its words are those of the worst figure, which it names: distances of pairs, on average and at most, the
+        correlation that changed most, what a classifier loses; and before all of them, that real rows were copied."""
+        changed = self.worst_correlation
+        grades = {
+            name: int(np.searchsorted(LIMITS[name], value))
+            for name, value in (
+                ("pairs", self.mean_two_way),
+                ("worst pair", float(self.two_way.max(initial=0))),
+                ("correlation", 0.0 if changed is None else changed.distance),
+                ("lost", self.lost),
+            )
+        }
+        grade = max(grades.values())
         told = (
             "The synthetic table behaves like the real one",
             "The synthetic table keeps the main features of the real one",
@@ -276,15 +366,48 @@ class Quality:
             parts.append(
                 f"a classifier trained on it reaches an AUC of {self.useful.synthetic:.3f} ({self.useful.real:.3f} on real data)"
             )
-        return f"{told}: {', '.join(parts)}."
+        figures = ", ".join(parts)
+        if self.copied:
+            told = "Rows of the real table seem to have been copied into the synthetic one"
+            figures = f"{self.near.copies:.1%} of its rows equal a real row, and {self.near.real_copies:.1%} of real rows another; {figures}"
+        elif grade and changed is not None and grades["correlation"] == grade:
+            figures = f"the correlation {changed}; {figures}"
+        elif grade and grades["worst pair"] == grade:
+            i, j = np.unravel_index(int(self.two_way.argmax()), self.two_way.shape)
+            names = " × ".join(plain(self.columns[place].name) for place in sorted((i, j)))
+            figures = f"the pair {names} differs by {self.two_way[i, j]:.1%}; {figures}"
+        return f"{told}: {figures}."
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What the figures do not say: columns that are not compared, records that were drawn under a condition."""
+        found = []
+        if self.where:
+            found.append(
+                f"Drawn under a condition, and compared with all real rows: {shown_conditions(self.where)}"
+            )
+        for names, table in ((self.only_real, "synthetic"), (self.only_synthetic, "real")):
+            if names:
+                found.append(
+                    f"Not compared, because the {table} table lacks them: {listed([plain(name) for name in names])}"
+                )
+        if self.unmarked:
+            found.append("Nothing in these records says that they were drawn from the model")
+        return tuple(found)
 
     def to_dict(self) -> dict[str, object]:
+        changed = self.worst_correlation
         return {
             "private": True,
             "note": SEEN,
             "verdict": self.verdict,
             "rows": self.rows,
             "synthetic_rows": self.synthetic_rows,
+            "cautions": list(self.cautions),
+            "copied": self.copied,
+            "only_real": list(self.only_real),
+            "only_synthetic": list(self.only_synthetic),
+            "where": self.where,
             "one_way": {
                 column.name: round(tv, 6) for column, tv in zip(self.columns, self.one_way, strict=True)
             },
@@ -293,6 +416,7 @@ class Quality:
             "worst_pairs": [[*worst.names, round(worst.distance, 6)] for worst in self.worst_pairs],
             "worst_triples": [[*worst.names, round(worst.distance, 6)] for worst in self.worst_triples],
             "correlation_error": round(self.correlation_error, 6),
+            "worst_correlation": None if changed is None else changed.to_dict(),
             "useful": None if self.useful is None else self.useful.to_dict(),
             "near": self.near.to_dict(),
         }
@@ -300,16 +424,20 @@ class Quality:
     def __str__(self) -> str:
         """In the reader's language."""
         lines = [said(f"INTERNAL: {SEEN}"), "", said(self.verdict), ""]
-        near, useful = self.near, self.useful
+        lines += [*(said(caution) for caution in self.cautions), ""] if self.cautions else []
+        near, useful, changed = self.near, self.useful, self.worst_correlation
         one = about(self.mean_one_way), about(max(self.one_way))
         two = about(self.mean_two_way), about(float(self.two_way.max()))
         rows = [
             ["real rows", f"{self.rows:,}"],
             ["synthetic rows", f"{self.synthetic_rows:,}"],
+            ["columns compared", listed([plain(column.name) for column in self.columns])],
             ["one-way distance", f"{one[0]} on average, {one[1]} at most"],
             ["two-way distance", f"{two[0]} on average, {two[1]} at most"],
             ["correlation error", f"{about(self.correlation_error)} on average"],
         ]
+        if changed is not None:
+            rows.append(["worst correlation", str(changed)])
         if useful is not None:
             told = f"{useful.synthetic:.3f} trained on synthetic, {useful.real:.3f} on real rows"
             rows.append([f"AUC for {useful.target}", told])
@@ -328,17 +456,29 @@ class Quality:
     __repr__ = __str__
 
 
-def quality(data: Data, synthetic: Any, *, target: str | None = None, seed: int = 0) -> Quality:
+def quality(
+    data: Data,
+    synthetic: Any,
+    *,
+    target: str | None = None,
+    model: Model | str | Path | None = None,
+    seed: int = 0,
+) -> Quality:
     """Measures how much `synthetic` resembles `data`. Touches real data, and says so: do not publish what it returns.
 
     Distances are total variation: the share of records that would have to change. Numbers are compared in 20 bins that hold equally many
     real rows. `target` is the column that a classifier learns to tell, by default the last column of two labels; it needs scikit-learn.
+    Which columns are numbers, days and labels is what the domain says, where the mark of the records or `model` tells it; otherwise
+    what the values look like: codes such as 01 are labels. Records that were drawn from another model than `model` are refused.
 
     >>> same = ob.synth.quality(data, data)
     >>> same.one_way
     (0.0, 0.0)
     """
-    columns = read_both(data, synthetic)
+    loaded = None if model is None else model if isinstance(model, Model) else load(model)
+    origin = origin_of(synthetic, loaded)
+    read = read_both(data, synthetic, origin.domain)
+    columns = read.columns
     pairs = np.zeros((len(columns), len(columns)))
     for i, j in combinations(range(len(columns)), 2):
         pairs[i, j] = pairs[j, i] = _pair_distance(columns[i], columns[j])
@@ -347,7 +487,7 @@ def quality(data: Data, synthetic: Any, *, target: str | None = None, seed: int 
     return Quality(
         columns[0].real.size,
         columns[0].synthetic.size,
-        tuple(columns),
+        columns,
         tuple(_distance(column.real_bins, column.synthetic_bins, column.size) for column in columns),
         pairs,
         _correlations([column.real for column in used]),
@@ -357,6 +497,10 @@ def quality(data: Data, synthetic: Any, *, target: str | None = None, seed: int 
         nearness(columns, rng),
         _worst({(i, j): float(pairs[i, j]) for i, j in combinations(range(len(columns)), 2)}, columns),
         worst_triples(columns, pairs),
+        read.only_real,
+        read.only_synthetic,
+        origin.where,
+        loaded is not None and not origin.marked,
     )
 
 
