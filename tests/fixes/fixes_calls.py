@@ -202,7 +202,7 @@ ob.synth.plan(small.only("age"), unit=ob.Unit.person("who", 2), method="gaussian
 ob.synth.plan(thirds, unit=ob.Unit.row("replace"), n=9, method="gaussian", eps=3, delta="1e-5", records=5)
 ob.synth.plan(small.only("age"), unit=ob.Unit.row("replace"), n=32561, method="gaussian", assume_min_eigenvalue=2, eps=3, delta="1e-5", records=5)
 ob.synth.plan(small.only("age"), unit=ob.Unit.row("replace"), n=99, method="gaussian", eps="1e-9", delta="1e-5", records=10**6)
-ob.synth.plan(small, unit=ob.Unit.row(), records=5, eps=1, delta="1e-6") ==> ob.synth.plan(small, unit=ob.Unit.row(), eps=1, delta="1e-6")
+ob.synth.plan(small, unit=ob.Unit.row(), records=5, eps=1, delta="1e-6")
 ob.synth.account(n=1000, dims=2, records=10, delta="1e-6")
 ob.synth.account(n=1000, dims=2, records=10, delta="1e-6", ridge="0.1", min_eigenvalue="0.1")
 ob.synth.account(n=1000, dims=2, records=10, delta="1e-6", min_eigenvalue=2)

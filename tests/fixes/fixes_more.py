@@ -196,6 +196,7 @@ typed("synth sample model.oboro -n 3 -o s.docx") ==> typed("synth sample model.o
 typed("synth sample model.oboro -n 3 -o s.csv --where agee=3") ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
 typed("synth sample model.oboro -n 3 -o s.csv --where age=3 --where age=4") ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
 typed("synth sample model.oboro -n 3 -o people.csv") ==> typed("synth sample model.oboro -n 3 " + fix)
+typed("synth release people.csv --domain eps-only.toml --eps 1 --delta 1e-6 --ledger eps-only.ledger --dry-run") if text_at("eps-only.toml", COLUMN) and ob.Ledger.create("eps-only.ledger", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(2)) else None
 typed("synth draft people.csv -o domain.toml") if text_at("domain.toml", COLUMN) else None ==> typed("synth draft people.csv " + fix)
 # -- the rest
 ob.audit.endtoend._times(ob.Approx(1, "0.1"), 20) ==> ob.audit.endtoend._times(ob.Approx(1, "0.01"), **{"count": dict({fix})["runs"]})

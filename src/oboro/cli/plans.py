@@ -123,6 +123,19 @@ def release(
     )
 
 
+def check_delta(ledger: Ledger, delta: str | None) -> None:
+    """Of a command that does without: a delta cannot be paid from a ledger of eps alone."""
+    from oboro.errors import GuaranteeError, setting, told
+
+    if delta is not None and ledger.budget.unconditional.kind == "pure":
+        raise GuaranteeError(
+            "the ledger keeps eps alone, and a delta cannot be paid from it",
+            given=told(delta=delta),
+            needed="eps alone, or another ledger",
+            fix=setting(delta=None),
+        )
+
+
 def is_given_again(ledger: Ledger, delivery: Delivery) -> bool:
     """Whether the name has its release already. Then, and where it is told to, the command may write over a release."""
     again = delivery.name is not None and ledger.find(delivery.name) is not None

@@ -212,6 +212,7 @@ def query(
     text = " ".join(question)
     declared = read(file, text)
     ledger = open_ledger(declared.ledger, file, budget="--eps 2" if rho is None else "--rho 2")
+    plans.check_delta(ledger, delta)
     session = Session(declared.data, domain=declared.domain, unit=declared.unit or ledger.unit, ledger=ledger)
     clip = read_ball(ball, origin)
     asked: Any = session.plan

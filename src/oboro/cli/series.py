@@ -61,6 +61,7 @@ def series(
     _check_series_file(output)
     budget = "--eps 2" if counted.delta is None else "--eps 2 --delta 1e-6"
     account = open_ledger(ledger, counted.domain, unit="cells:1:1", budget=budget)
+    plans.check_delta(account, counted.delta)
     plan = counted.series(account.unit, ticks, max_ticks, event)
     plans.check_place(output)  # before anything is spent, and when it is known what was read
     known = account.find(name) is not None

@@ -96,8 +96,8 @@ class Learned(Options):
         from oboro.synth import plan
 
         typed = {**asdict(self), "domain": read_domain(self.domain)}
-        for name in ("n", "records", "n_min", "seconds"):
-            typed[name] = None if typed[name] is None else whole(name, typed[name])
+        for name, least in (("n", 1), ("records", 1), ("n_min", 3), ("seconds", 1)):
+            typed[name] = None if typed[name] is None else whole(name, typed[name], least=least)
         return plan(unit=unit, **typed)
 
 
@@ -107,7 +107,7 @@ app = typer.Typer(help="Synthetic records that behave like the real ones.", no_a
 @app.command(epilog="Example: oboro synth draft people.csv -o draft.toml")
 def draft(data: DataFile, output: To) -> None:
     """Writes a draft of a domain to edit. It LOOKS AT THE DATA: bounds and values must be set from knowledge."""
-    from oboro.synth.draft import RARE, WARNING, draft
+    from oboro.synth.draft import MANY, RARE, WARNING, draft
 
     _spare_domain(output)
     done = draft(data, output)
@@ -118,8 +118,11 @@ def draft(data: DataFile, output: To) -> None:
         told = f"marked RARE, held by fewer than {RARE} rows: {done.rare:,} in all; keep only what is known without the data"
         echo("  " + said(told))
     for name in done.left_out:
-        why = "too many different texts, or nothing in it"
+        why = done.said.get(name, MANY)
         echo("  " + said(f"left out: {plain(name)} ({why}); declare it, or leave it out for good"))
+    for name, note in done.said.items():
+        if name not in done.left_out:
+            echo("  " + said(f"column {plain(name)}: {note}"))
 
 
 def _spare_domain(output: Path) -> None:
@@ -153,6 +156,8 @@ def forecast(learned: Learned, show: Shown, unit: UnitText = None) -> None:
 def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: Delivery) -> None:
     """Learns a model (a file .oboro), or with --method gaussian draws records, and pays for it from the ledger."""
     account = open_ledger(ledger, learned.domain, budget="--eps 2 --delta 1e-6")
+    if learned.method != "gaussian":  # which needs one
+        plans.check_delta(account, learned.delta)
     if learned.n is None and account.unit.kind == "row" and account.unit.adjacency == "replace":
         if delivery.dry_run:
             raise ParameterError(

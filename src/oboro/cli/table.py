@@ -368,6 +368,7 @@ def release(
         )
     budget = "--eps 2" if counted.delta is None else "--eps 2 --delta 1e-6"
     account = open_ledger(ledger, counted.domain, unit="cells:1:1", budget=budget)
+    plans.check_delta(account, counted.delta)
     plan = counted.plan(account.unit, expected_total)
     notes = _forgotten(plan, data)
     with progress_bar(), spread_over(data, plan, workers, parts) as spread:

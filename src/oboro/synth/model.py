@@ -565,8 +565,8 @@ def plan(
         raise ParameterError(
             f"method {method!r} gives a model, not a fixed number of records",
             given=told(**{name: str(value) for name, value in extra.items() if value is not None}),
-            needed="none of these",
-            fix="as many records as you like, drawn from the model after the release",
+            needed="none of these: as many records as you like are drawn from the model after the release",
+            fix=setting(**{name: None for name, value in extra.items() if value is not None}),
         )
     kinds: dict[str, type[ModelPlan]] = {
         "marginals": MarginalsPlan,

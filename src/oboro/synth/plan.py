@@ -196,7 +196,7 @@ def check_n(unit: Unit, n: Any) -> None:
             "n is private for this unit",
             given=told(n=f"{n}") + f", {unit}",
             needed="no n: the model estimates it from noisy counts",
-            fix=setting(unit=Unit.row("replace")) + ", if the number of rows may be known",
+            fix=setting(n=None),
         )
 
 
