@@ -176,6 +176,21 @@ def test_what_is_drafted_is_a_file_and_not_a_domain(tmp_path: Path) -> None:
         ob.synth.plan(done, unit=ob.Unit.row(), eps=1, delta="1e-6")  # type: ignore[arg-type]
 
 
+def test_a_draft_says_what_is_not_read(oboro: Command, tmp_path: Path) -> None:
+    (tmp_path / "odd.csv").write_text("code,day\n01,2013/10/22\n04,2014/01/05\n")
+    code, out, _ = oboro("synth draft odd.csv -o odd.toml")
+    assert code == 0
+    assert "left out: day (dates that are not read: write them as 2013-10-22)" in out
+    assert "column code: codes with leading zeros are kept as texts: 01 is not 1" in out
+
+
+def test_a_page_is_no_pdf(oboro: Command, tmp_path: Path) -> None:
+    code, _, err = oboro("synth report data.csv data.csv -o t.pdf")
+    assert code == 4
+    assert "-o t.html" in err
+    assert not (tmp_path / "t.pdf").exists()
+
+
 @pytest.mark.long("whole commands")
 def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
     code, out, _ = oboro("synth draft data.csv -o draft.toml")

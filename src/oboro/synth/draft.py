@@ -1,12 +1,15 @@
 """A first draft of a domain, made by looking at data. Looking is not private: the draft is to be edited from knowledge.
 
 What is drafted is a file, not a domain: it carries marks, and nothing reads it as a domain while one is left. Bounds are round
-numbers beyond the extremes: of 1, 2, 5, 10, 20, ... the next that is larger, so that no extreme stands in the file.
+numbers beyond the extremes: of 1, 2, 5, 10, 20, ... the next that is larger, so that no extreme stands in the file. What a draft takes for
+a number or a day is what a release reads as one; where the values look like more than that, a comment says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+import unicodedata
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
@@ -15,14 +18,16 @@ from typing import TYPE_CHECKING
 
 from oboro.domain import Category, Column, Date, Integer, Real
 from oboro.domain.domain import DRAFT_HEADER, DRAFT_RARE
+from oboro.domain.grammar import double_of
 from oboro.engine import open_data
-from oboro.engine.codes import quoted
+from oboro.engine.codes import bare_sql, base_type, day_sql, double_sql, quoted
 from oboro.engine.duck import DuckTable, on_this_machine, texts
 from oboro.engine.memory import unreadable
 from oboro.exact import rational
 from oboro.files import write_whole
 from oboro.kinds import path_of, takes
 from oboro.records import Record
+from oboro.synth.codes import code_like
 
 if TYPE_CHECKING:
     from oboro.arrays import Data
@@ -45,6 +50,7 @@ class Draft:
     columns: tuple[str, ...]
     left_out: tuple[str, ...]  # nothing could be guessed of these
     rare: int  # values with a mark
+    said: dict[str, str]  # of columns: why they are left out, or what is not read as it may seem
 
 
 @takes(path=path_of)
@@ -58,19 +64,24 @@ def draft(data: Data, path: str | Path) -> Draft:
     """
     source = on_this_machine(open_data(data), "a draft")
     found = {name: _guess(source, name) for name in source.types}
-    columns = [column for column in found.values() if column is not None]
-    left_out = tuple(name for name, column in found.items() if column is None)
+    columns = [guess.column for guess in found.values() if guess.column is not None]
+    left_out = tuple(name for name, guess in found.items() if guess.column is None)
+    said = {name: guess.said for name, guess in found.items() if guess.said is not None}
     rare = {column.name: _rare_values(source, column) for column in columns if isinstance(column, Category)}
     lines = [
         f"# A draft, {WARNING}.",
         DRAFT_HEADER,
-        *(f"# left out, say what is possible: {_spelled(name)}" for name in left_out),
+        *(
+            f"# left out, say what is possible: {_spelled(name)}"
+            + (f" ({said[name]})" if said.get(name, MANY) != MANY else "")
+            for name in left_out
+        ),
         "draft = true",
         "",
-        *(line for column in columns for line in _written(column, rare.get(column.name, ()))),
+        *(line for column in columns for line in _written(column, rare.get(column.name, ()), said)),
     ]
     write_whole(Path(path), "\n".join(lines).encode())
-    return Draft(Path(path), tuple(c.name for c in columns), left_out, sum(map(len, rare.values())))
+    return Draft(Path(path), tuple(c.name for c in columns), left_out, sum(map(len, rare.values())), said)
 
 
 def _rare_values(source: DuckTable, column: Category) -> set[str]:
@@ -82,13 +93,14 @@ def _rare_values(source: DuckTable, column: Category) -> set[str]:
     return {str(value) for value in texts(source, query) if value in column.values}
 
 
-def _written(column: Column, rare: Collection[str]) -> list[str]:
+def _written(column: Column, rare: Collection[str], said: Mapping[str, str]) -> list[str]:
     """One `[[columns]]` table, with a mark behind each rare value."""
     import tomli_w
 
     record: Record = column.to_dict()
     values = record.pop("values", None)
-    lines = ["[[columns]]", *tomli_w.dumps(record).splitlines()]
+    notes = [f"# {said[column.name]}"] if column.name in said else []
+    lines = ["[[columns]]", *notes, *tomli_w.dumps(record).splitlines()]
     if values is not None:
         each = [f"    {_spelled(value)}," + (f"  {RARE_MARK}" if value in rare else "") for value in values]
         lines += ["values = [", *each, "]"]
@@ -103,35 +115,82 @@ def _spelled(text: str) -> str:
     return written.strip().removeprefix("v = ")
 
 
-def _guess(source: DuckTable, name: str) -> Column | None:
-    """A column that fits all values that there are, or None."""
+# Shapes that mean something to a reader and that no release reads, with what is said of them.
+UNREAD_DATES = "dates that are not read: write them as 2013-10-22"
+UNREAD_NUMBERS = (
+    "numbers that are not read: write them as 1234.5, without separators, signs of units or wide digits"
+)
+CODES = "codes with leading zeros are kept as texts: 01 is not 1"
+NOT_UTF8 = "texts that are not UTF-8 are not read: save the file as UTF-8"
+TIMES = "the time of day is not read"
+MANY = "too many different texts, or nothing in it"
+
+_DATE_LIKE = re.compile(
+    r"\d{4}[-/.\u5e74]\s*\d{1,2}[-/.\u6708]\s*\d{1,2}\u65e5?(?:[ T].*)?|\d{1,2}[-/.]\s*\d{1,2}[-/.]\s*\d{4}(?:[ T].*)?"
+)
+_UNITS = re.compile(r"[,'_\s%$\u20ac\u00a3\u00a5\u5186\u4eba]")  # euro, pound, yen and its sign, persons
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A column that a release reads as it is drafted, or None; and what is to be said of it."""
+
+    column: Column | None
+    said: str | None = None
+
+
+def _guess(source: DuckTable, name: str) -> Guess:
+    """A column that fits all values that there are. A value is what a release makes of it: by the same SQL."""
     if unreadable(source.types[name]):
-        return None
-    field = quoted(name)
+        return Guess(None, MANY)
+    base, field = base_type(source.types[name]), quoted(name)
     # trim would raise on a text that is not UTF-8
     text = f"CASE WHEN replace(CAST({field} AS VARCHAR), ' ', '') != '' THEN CAST({field} AS VARCHAR) END"
-    number, day = f"TRY_CAST({text} AS DOUBLE)", f"TRY_CAST({text} AS DATE)"
+    # what is not a number (nan) is missing to a release; true and false are words to a reader
+    number, day = double_sql(field, base) if base != "BOOLEAN" else "NULL::DOUBLE", day_sql(field, base)
     query = (
-        f"SELECT count({text}), count({number}), min({number}), max({number}), "
+        f"SELECT count({text}), count({number}), count(*) FILTER (isnan({number})), "
+        f"min({number}) FILTER (NOT isnan({number})), max({number}) FILTER (NOT isnan({number})), "
         f"count(*) FILTER ({number} = floor({number}) AND abs({number}) < {2**53}), "
+        f"count(*) FILTER ({code_like(text)}), count(*) FILTER (length({text}) > 10), "
         f"count({day}) FILTER (isfinite({day}) AND year({day}) BETWEEN 1 AND 9999), min({day})::VARCHAR, max({day})::VARCHAR, "
         f"count(DISTINCT {text}) FROM {source.relation}"
     )
-    known, numbers, low, high, wholes, days, first, last, distinct = source.connection.execute(
-        query
-    ).fetchone()
-    if known == 0:
-        return None
-    if numbers == known:
-        return _numeric(name, low, high, whole=wholes == known)
-    if days == known:
-        return Date(name, *_decades(date.fromisoformat(first), date.fromisoformat(last)))
-    if distinct > MOST_VALUES:
-        return None
-    rows = texts(
-        source, f"SELECT DISTINCT CAST({field} AS VARCHAR) FROM {source.relation} WHERE {text} IS NOT NULL"
+    known, numbers, nans, low, high, wholes, codes, timed, days, first, last, distinct = (
+        source.connection.execute(query).fetchone()
     )
-    return Category(name, sorted(row for row in rows if row is not None))
+    if known == 0:
+        return Guess(None, MANY)
+    coded = bool(codes) and base == "VARCHAR"
+    if numbers == known and not coded:
+        return Guess(None if nans == known else _numeric(name, low, high, whole=wholes == known - nans))
+    if days == known:
+        drafted = Date(name, *_decades(date.fromisoformat(first), date.fromisoformat(last)))
+        return Guess(drafted, TIMES if timed else None)
+    few = distinct <= MOST_VALUES
+    some = f"SELECT DISTINCT {text} AS v FROM {source.relation} WHERE v IS NOT NULL" + (
+        "" if few else " LIMIT 1000"
+    )
+    rows = [row for row in texts(source, some) if row is not None]
+    if all(map(_date_like, rows)):  # nobody wants days as a list of words
+        return Guess(None, UNREAD_DATES)
+    said = CODES if coded and numbers == known else UNREAD_NUMBERS if all(map(_number_like, rows)) else None
+    if not few:
+        return Guess(None, said or MANY)
+    drafted = Category(name, sorted(rows))
+    read = f"{some} AND ({bare_sql(drafted, field, base)}) IS NOT NULL"
+    values = [row for row in texts(source, read) if row is not None]
+    if len(values) == len(rows):
+        return Guess(drafted, said)
+    return Guess(Category(name, sorted(values)) if values else None, NOT_UTF8)
+
+
+def _date_like(text: str) -> bool:
+    return _DATE_LIKE.fullmatch(unicodedata.normalize("NFKC", text).strip()) is not None
+
+
+def _number_like(text: str) -> bool:
+    return double_of(_UNITS.sub("", unicodedata.normalize("NFKC", text))) is not None
 
 
 def _numeric(name: str, low: float, high: float, *, whole: bool) -> Column | None:

@@ -339,7 +339,7 @@ class Quality:
         """Whether more synthetic rows equal a real one than real rows equal one another, by more than chance would have it."""
         near, rows = self.near, max(1, min(self.rows, self.synthetic_rows))
         chance = (max(near.real_copies * (1 - near.real_copies), 1 / rows) / rows) ** 0.5
-        return near.copies - near.real_copies > max(COPIED, 4 * chance)
+        return bool(near.copies - near.real_copies > max(COPIED, 4 * chance))
 
     @property
     def verdict(self) -> str:
