@@ -17,7 +17,7 @@ from oboro.synth.conditions import Wanted
 from oboro.synth.junction import Junction
 from oboro.synth.measured import Binned, Shape
 from oboro.synth.model import KnownSampler, _sampler
-from oboro.synth.rules import cut, with_sums
+from oboro.synth.rules import _inside, _kinds, cut, with_sums
 
 ROW = ob.Unit.row()
 COLUMNS = [
@@ -503,3 +503,38 @@ def test_a_condition_that_possible_records_meet_is_answered(test_bits: Bits) -> 
     sampler = sampler_of(some, {"s": ["f"] * 30}, test_bits, unit=ROW, eps=5)
     (s,) = sampler.draw(7, {0: Wanted(np.array([1]), np.array([2]))}, np.random.default_rng(1))
     assert (s == 1).all()
+
+
+def test_codes_are_of_one_kind_where_all_conditions_are_alike() -> None:
+    draw = np.random.default_rng(3)
+    for _ in range(200):
+        conditions = [
+            tuple(
+                (int(a), int(a + w))
+                for a, w in zip(draw.integers(0, 30, k), draw.integers(1, 9, k), strict=True)
+            )
+            for k in draw.integers(0, 4, draw.integers(1, 7))
+        ]
+        edges = np.unique([0, *(edge for ranges in conditions for one in ranges for edge in one)])
+        kind = _kinds(edges, conditions)
+        met = np.stack([_inside(edges, ranges) for ranges in conditions], axis=1)
+        same = (met[:, None] == met[None, :]).all(axis=2)
+        assert ((kind[:, None] == kind[None, :]) == same).all()
+        assert ((kind == 0) == ~met.any(axis=1)).all()
+
+
+def test_bins_of_many_known_totals_take_little_work() -> None:
+    codes = np.arange(20_001)
+    domain = ob.Domain(
+        [ob.Category("k", [f"v{i}" for i in range(20_000)])],
+        known={"k": {f"v{i}": 1 for i in range(0, 6000, 2)}},
+    )
+    bins = Binned(Shape(codes, codes + 1, np.ones(20_001), 20_000), np.zeros(20_001, np.int64))
+    tracemalloc.start()
+    try:
+        assert cut(bins, domain["k"], domain).size == 3001
+        assert (
+            tracemalloc.get_traced_memory()[1] < 20 << 20
+        )  # a mark for each edge and condition: 18 MB, and again to sort
+    finally:
+        tracemalloc.stop()

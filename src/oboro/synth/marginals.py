@@ -147,7 +147,8 @@ _VISITS = 10**7  # of a cell, in a second of one core
 _OFFERS = 10**3  # tables that are compared with the model, in a second of one core
 _KEPT = 1 << 24  # cells of true counts that are kept from one round to the next
 DROWNED = 0.8  # of the noise's standard deviation: what noise adds to a cell on average; a table that holds fewer records for each cell tells nothing
-_FEWEST = 3  # bins of numbers or dates, however little is to be had
+CLEAR = 2  # standard deviations of the noise: what a cell of two columns of numbers is to hold on average
+_FEWEST = 6  # bins of numbers or dates, however little is to be had
 LEAST_CELLS = 5_000  # of a model, in however few seconds: so that any pair fits
 
 
@@ -183,8 +184,8 @@ class QualityPlan(TablesPlan):
         return 16 if self.domain.rules.impossible else 24
 
     def bins_for(self, total: float) -> int:
-        """So many that two columns of them tell something."""
-        return min(self.most_bins, max(_FEWEST, math.isqrt(int(total / (DROWNED * self.noise.sd)))))
+        """So few that the cells of two such columns stand out from the noise on average."""
+        return min(self.most_bins, max(_FEWEST, math.isqrt(int(total / (CLEAR * self.noise.sd)))))
 
     @property
     def steps(self) -> int:

@@ -166,9 +166,9 @@ def _averaged(levels: Sequence[Level], noises: Sequence[Noise]) -> list[Averaged
             at = np.minimum(np.searchsorted(earlier.start, level.start), earlier.start.size - 1)
             same = (earlier.start[at] == level.start) & (earlier.stop[at] == level.stop)
             place, variance = at[same], earlier.variance[at[same]]
-            trust = variance / (variance + noise.sd**2)
-            earlier.count[place] += trust * (level.count[same] - earlier.count[place])
-            earlier.variance[place] = variance * (1 - trust)
+            both = variance + noise.sd**2
+            earlier.count[place] += variance / both * (level.count[same] - earlier.count[place])
+            earlier.variance[place] = variance * noise.sd**2 / both  # never 0, however little noise there is
             new &= ~same
         if new.any():
             variances = np.full(np.count_nonzero(new), noise.sd**2)
@@ -285,12 +285,11 @@ def variances(column: Binned, levels: Sequence[Level], noises: Sequence[Noise]) 
         at = np.maximum(np.searchsorted(level.start, shape.start, side="right") - 1, 0)
         inside = (level.start[at] <= shape.start) & (shape.stop <= level.stop[at])
         each = np.where(inside, level.variance[at], each)
-    cell = owner * column.size + column.bin
-    size = first.start.size * column.size
-    held = np.bincount(cell, minlength=size).reshape(-1, column.size)
-    share = held / held.sum(axis=1, keepdims=True)
-    parts = np.bincount(cell, each, minlength=size).reshape(-1, column.size)
-    return np.asarray((share**2 * first.variance[:, None] + (1 - share) * parts).sum(axis=0))
+    there, cell = np.unique(owner * column.size + column.bin, return_inverse=True)  # few of all pairs
+    block, bin_of = np.divmod(there, column.size)
+    share = np.bincount(cell) / np.bincount(owner)[block]
+    found = share**2 * first.variance[block] + (1 - share) * np.bincount(cell, each)
+    return np.bincount(bin_of, found, minlength=column.size)
 
 
 def most_bins_of(column: Column, most: int, categories: int) -> int:

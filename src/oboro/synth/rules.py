@@ -67,17 +67,31 @@ def cut(bins: Binned, column: Column, domain: Domain) -> Binned:
     firsts = np.union1d(
         edges, [0]
     )  # from one edge to the next all codes are alike: so few, however many there are
-    alike = np.stack([_inside(firsts, ranges) for ranges in conditions], axis=1)
-    _, kind = np.unique(alike, axis=0, return_inverse=True)
-    place = np.searchsorted(firsts, shape.start, side="right") - 1
-    kinds = kind.ravel()[place]
+    kind = _kinds(firsts, conditions)
+    kinds = kind[np.searchsorted(firsts, shape.start, side="right") - 1]
     new = np.empty(old.size, np.int64)
     _, new[known] = np.unique(old[known] * (int(kinds.max()) + 1) + kinds[known], return_inverse=True)
-    free = np.flatnonzero(known & ~np.asarray(alike.any(axis=1))[place])
+    free = np.flatnonzero(known & (kinds == 0))
     for block in np.flatnonzero(~known):
         shares = free.size > 0 and bool((known & (old == old[block])).any())
         new[block] = new[free[-1]] if shares else new[known].max() + 1
     return Binned(shape, new)
+
+
+def _kinds(firsts: Integers, conditions: Sequence[Sequence[Range]]) -> Integers:
+    """A number for each stretch of codes, the same where all conditions are, 0 where none is met.
+
+    Each condition sets apart what it picks of every kind so far: so the work is that of what conditions pick, also where there are many of one code each.
+    """
+    kind = np.zeros(firsts.size, np.int64)
+    kinds = 1
+    for ranges in conditions:
+        ends = np.searchsorted(firsts, ranges)
+        picked = np.unique(np.concatenate([np.arange(0), *(np.arange(start, stop) for start, stop in ends)]))
+        among, apart = np.unique(kind[picked], return_inverse=True)
+        kind[picked] = kinds + apart
+        kinds += among.size
+    return kind
 
 
 def _split(shape: Shape, edges: Integers) -> Shape:
