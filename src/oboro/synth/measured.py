@@ -289,7 +289,7 @@ def variances(column: Binned, levels: Sequence[Level], noises: Sequence[Noise]) 
     block, bin_of = np.divmod(there, column.size)
     share = np.bincount(cell) / np.bincount(owner)[block]
     found = share**2 * first.variance[block] + (1 - share) * np.bincount(cell, each)
-    return np.bincount(bin_of, found, minlength=column.size)
+    return np.bincount(bin_of, found, minlength=column.size).astype(np.float64)
 
 
 def most_bins_of(column: Column, most: int, categories: int) -> int:
