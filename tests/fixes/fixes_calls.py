@@ -422,6 +422,7 @@ typed("sql tables.toml 'SELECT COUNT(*) FROM people' --eps 0.1") ==> tomllib.loa
 typed("synth release people.csv --domain grid.toml --ledger replaced.ledger --eps 1 --delta 1e-6 --dry-run -o m.oboro")
 typed("table forecast --domain grid.toml --eps 1 --known x")
 typed("table forecast --domain grid.toml --eps 1 -o page.txt")
+typed("synth report people.csv people.csv -o page.pdf")
 typed("table map table.parquet --domain grid.toml -o m.html --eps 1")
 typed("table ask table.parquet row") ==> typed("table ask table.parquet {fix}")
 typed("table ask table.parquet rwo=3") ==> typed("table ask table.parquet {fix}")
