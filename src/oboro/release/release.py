@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -450,7 +449,7 @@ def table_in(content: bytes, where: str) -> pa.Table:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(io.BytesIO(content))
+        return pq.read_table(pa.BufferReader(content))
     except (pa.ArrowException, OSError):
         raise LedgerError("what is stored is not a table", given=where, needed="what run stores") from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -127,8 +126,8 @@ def _table(content: bytes, where: Path) -> Any:
         return None
     try:
         if ending == ".parquet":
-            return pq.read_table(io.BytesIO(content))
-        return pa.ipc.open_file(io.BytesIO(content)).read_all()
+            return pq.read_table(pa.BufferReader(content))
+        return pa.ipc.open_file(pa.BufferReader(content)).read_all()
     except Exception:  # whatever the bytes are: not a file that oboro wrote
         raise DataError(
             f"{where} cannot be read", given=str(where), needed=f"a file that is what {ending} says"

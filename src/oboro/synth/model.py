@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -426,6 +425,7 @@ def load(path: str | Path) -> Model:
     >>> ob.synth.load(model.save("people.oboro")).sample(10, seed=1) == model.sample(10, seed=1)
     True
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     reads(path)
@@ -458,7 +458,7 @@ def load(path: str | Path) -> Model:
             needed="synth.marginals, synth.quality or synth.moments",
         )
     try:
-        table = pq.read_table(io.BytesIO(parts[0]))
+        table = pq.read_table(pa.BufferReader(parts[0]))
         return Model(plan, certificate, table, _sampler(plan, table), packed)
     except OboroError:
         raise
