@@ -197,6 +197,15 @@ typed("synth sample model.oboro -n 3 -o s.csv --where agee=3") ==> typed("synth 
 typed("synth sample model.oboro -n 3 -o s.csv --where age=3 --where age=4") ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
 typed("synth sample model.oboro -n 3 -o people.csv") ==> typed("synth sample model.oboro -n 3 " + fix)
 typed("synth release people.csv --domain eps-only.toml --eps 1 --delta 1e-6 --ledger eps-only.ledger --dry-run") if text_at("eps-only.toml", COLUMN) and ob.Ledger.create("eps-only.ledger", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(2)) else None
+small.ruled(impossible=[{"agee": 3}]) ==> small.ruled(impossible=[{{fix}: 3}])
+small.ruled(impossible=[{"region": "nrth"}]) ==> small.ruled({fix})
+small.ruled(impossible=3) ==> ob.Domain([ob.Integer("age", 0, 99), ob.Category("work", ["none", "retired"])], {fix})
+small.ruled(impossible="nofile.csv") ==> "{fix}" == "the path of a CSV file" or 1 / 0
+small.ruled(known=3) ==> ob.Domain([ob.Category("sex", ["f", "m"])], {fix})
+small.ruled(known={"region": {"nrth": 3}}) ==> small.ruled({fix})
+ob.Domain([ob.Integer(name, 0, 9) for name in "abc"], sums={"a": ["b"]}) ==> ob.Domain([ob.Integer("a", 0, 18), *(ob.Integer(name, 0, 9) for name in "bc")], {fix})
+ob.Domain([ob.Integer(name, 0, 9) for name in "abc"], sums={"a": ["b", "c"]}) ==> ob.Domain([{fix}, *(ob.Integer(name, 0, 9) for name in "bc")], sums={"a": ["b", "c"]})
+ob.Domain.from_dict(tomllib.loads(COLUMN + 'data = "x.csv"')) ==> ob.Domain.from_dict(tomllib.loads(fix.replace("[[columns]]", "") + COLUMN))
 typed("synth draft people.csv -o domain.toml") if text_at("domain.toml", COLUMN) else None ==> typed("synth draft people.csv " + fix)
 # -- the rest
 ob.audit.endtoend._times(ob.Approx(1, "0.1"), 20) ==> ob.audit.endtoend._times(ob.Approx(1, "0.01"), **{"count": dict({fix})["runs"]})

@@ -135,7 +135,7 @@ def test_a_code_that_lost_its_zeros_is_known_again() -> None:
 def test_two_conditions_on_a_column_are_refused() -> None:
     with pytest.raises(ParameterError, match="'work' has two conditions") as refused:
         read_conditions(DOMAIN, ["work=job", "age=3", "work=retired"])
-    assert refused.value.fix == "where={'work': [\"job\", \"retired\"]}"
+    assert refused.value.fix == 'where={\'work\': ["job", "retired"]}'
     with pytest.raises(ParameterError, match="'age' has two conditions") as refused:
         read_conditions(DOMAIN, ["age=10..20", "age=40..50"])
 

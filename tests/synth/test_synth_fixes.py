@@ -58,7 +58,10 @@ def test_a_fix_is_done(
 
 @pytest.mark.parametrize(
     "command",
-    ["table release cells.csv --domain t.toml --ledger x.ledger --eps 1", "query ask.toml median age --eps 1"],
+    [
+        "table release cells.csv --domain t.toml --ledger x.ledger --eps 1",
+        "query ask.toml median age --eps 1",
+    ],
 )
 def test_other_commands_leave_out_a_delta_that_cannot_be_paid_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
@@ -69,9 +72,7 @@ def test_other_commands_leave_out_a_delta_that_cannot_be_paid_too(
     (tmp_path / "people.csv").write_text("age\n3\n4\n")
     (tmp_path / "cells.csv").write_text("a\nx\n")
     unit = "cells:1:1" if command.startswith("table") else "row"
-    assert (
-        said(f"ledger create x.ledger --dataset x --unit {unit} --eps 9", monkeypatch, capsys)[0] == 0
-    )
+    assert said(f"ledger create x.ledger --dataset x --unit {unit} --eps 9", monkeypatch, capsys)[0] == 0
     code, parts = said(f"{command} --delta 1e-6", monkeypatch, capsys)
     assert (code, parts["fix"]) == (4, "without --delta")
     assert said(f"{command} --dry-run", monkeypatch, capsys)[0] == 0

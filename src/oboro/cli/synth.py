@@ -270,7 +270,11 @@ def report(
     synthetic: Annotated[Path, argument("SYNTHETIC", "The synthetic records.")],
     output: Page,
     model: Annotated[
-        Path | None, option("--model FILE", "The model they came from: its promise is shown, and its domain says what columns hold.")
+        Path | None,
+        option(
+            "--model FILE",
+            "The model they came from: its promise is shown, and its domain says what columns hold.",
+        ),
     ] = None,
     target: Annotated[
         str | None, option("--target COLUMN", "The column of two labels that a classifier learns.")

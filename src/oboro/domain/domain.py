@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
@@ -18,7 +19,7 @@ from oboro.domain.rules import RULES, Rules, rules_of
 from oboro.errors import BoundsError, Declaration, DomainError, InputError, declaration, told
 from oboro.files import reads, write_whole
 from oboro.kinds import list_of, nearest, path_of, shown, takes
-from oboro.language import Lines
+from oboro.language import Lines, plain
 from oboro.records import Columns, Record
 
 # Columns from their canonical form: the `[[columns]]` tables of a TOML file.
@@ -68,6 +69,14 @@ def column_from(record: object) -> Column:
             fix=declaration("integer", **EXAMPLES["integer"]).toml,
         )
     make, besides = KINDS[kind]
+    if misplaced := next((name for name in given if name in _OF_THE_FILE), None):
+        raise DomainError(
+            f"column {given.get('name', '?')!r} holds {misplaced}, which is said of the whole file",
+            given=f"{misplaced} after [[columns]]: TOML takes it for a part of that column",
+            needed=f"{misplaced} above the first [[columns]]",
+            fix=Lines(f"{misplaced} = {_as_toml(given[misplaced])}\n\n[[columns]]"),
+            argument=misplaced,
+        )
     try:
         return make(**given)
     except TypeError:
@@ -101,6 +110,14 @@ def _mended(kind: str, given: Mapping[str, object], besides: tuple[str, ...]) ->
 
 # What a TOML file says about a dataset: its domain, and for commands also who is protected, and where data and ledger are.
 DECLARES = ("columns", "labels", *RULES, "unit", "data", "ledger", "draft", "name", "count", "service")
+
+
+_OF_THE_FILE = tuple(name for name in DECLARES if name not in ("columns", "name"))
+
+
+def _as_toml(value: object) -> str:
+    simple = isinstance(value, str | int | float | list)
+    return plain(json.dumps(value, ensure_ascii=False, default=str)) if simple else "..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +198,13 @@ class Domain:
             )
         labels: Any = record.get("labels")
         rules = {name: record.get(name) for name in RULES}
-        return cls((column_from(column) for column in columns), labels, **rules)
+        try:
+            return cls((column_from(column) for column in columns), labels, **rules)
+        except DomainError as error:
+            if error.argument in RULES:  # whoever declares rules in a file writes TOML
+                error.fix = getattr(error.fix, "toml", error.fix)
+                error.given = f"{error.given}; declared in {where}"
+            raise
 
     def to_dict(self) -> dict[str, object]:
         """The canonical form; what `from_dict` and `from_toml` read."""

@@ -16,18 +16,21 @@ no condition. All of it is public: it goes out with every plan, and nothing here
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from oboro.domain.columns import Category, Column, Date, Integer, Real
-from oboro.errors import DomainError, InputError, told
+from oboro.errors import DomainError, InputError, declaration, setting, told
 from oboro.exact import rational, show
 from oboro.files import reads
 from oboro.kinds import nearest, shown
+from oboro.language import Lines, plain
 
 Range = tuple[int, int]  # codes [start, stop)
 Condition = tuple[tuple[str, tuple[Range, ...]], ...]
@@ -70,6 +73,36 @@ class Rules:
         return record
 
 
+class Rule(str):
+    """A rule as Python has it; `toml` is the same as lines of a file."""
+
+    __slots__ = ("toml",)
+    toml: Lines
+
+    def __new__(cls, text: str, toml: str) -> Rule:
+        made = super().__new__(cls, text)
+        made.toml = Lines(toml)
+        return made
+
+
+def _key(name: object) -> str:
+    """A name as TOML has it: in quotes, unless it is plain."""
+    text = plain(str(name))
+    return text if text.isascii() and text.replace("_", "").replace("-", "").isalnum() else _text(text)
+
+
+def _text(value: object) -> str:
+    return plain(json.dumps(value, ensure_ascii=False))
+
+
+def _never(name: str, value: object) -> Rule:
+    return Rule(setting(impossible=[{name: value}]), f"{_key(name)} = {_text(value)}")
+
+
+def _total(name: str, value: object, count: int) -> Rule:
+    return Rule(setting(known={name: {value: count}}), f"[known.{_key(name)}]\n{_key(value)} = {count}")
+
+
 def rules_of(columns: Sequence[Column], impossible: Any = None, known: Any = None, sums: Any = None) -> Rules:
     """The rules that were declared, or refused where they cannot hold together."""
     by_name = {column.name: column for column in columns}
@@ -94,6 +127,13 @@ def rules_of(columns: Sequence[Column], impossible: Any = None, known: Any = Non
     return found
 
 
+_EXAMPLES = {
+    "impossible": ('impossible=[{"work": "retired", "age": "..29"}]', '[[impossible]]\nwork = "retired"\nage = "..29"'),
+    "known": ('known={"sex": {"f": 2700}}', "[known.sex]\nf = 2700"),
+    "sums": ('sums={"income": ["wages", "rent"]}', '[sums]\nincome = ["wages", "rent"]'),
+}  # fmt: skip
+
+
 def _mapping(name: str, given: Any) -> list[tuple[str, Any]]:
     if given is None:
         return []
@@ -102,6 +142,7 @@ def _mapping(name: str, given: Any) -> list[tuple[str, Any]]:
             f"{name} is not understood",
             given=told(**{name: shown(given)}),
             needed="what is said of each column, by its name",
+            fix=Rule(*_EXAMPLES[name]),
             argument=name,
         )
     return list(given.items())
@@ -122,6 +163,7 @@ def _conditions(given: Any, names: Sequence[str]) -> list[Mapping[str, object]]:
             "impossible is not understood",
             given=told(impossible=shown(given)),
             needed="conditions that no record meets all at once, by column",
+            fix=Rule(*_EXAMPLES["impossible"]),
             argument="impossible",
         )
     return list(rows)
@@ -136,6 +178,14 @@ def _table(path: Path, names: Sequence[str]) -> Any:
     as_written = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
     try:
         return csv.read_csv(path, convert_options=as_written)
+    except FileNotFoundError:
+        raise DomainError(
+            f"no such file: {path}",
+            given=told(impossible=str(path)),
+            needed="a CSV file with a column for each column that it speaks of, and a row for each combination",
+            fix="the path of a CSV file",
+            argument="impossible",
+        ) from None
     except (OSError, ValueError):
         raise DomainError(
             f"{path} holds no combinations",
@@ -152,6 +202,7 @@ def _known_column(name: object, columns: Mapping[str, Column], argument: str) ->
             f"column {shown(name)} is not declared" + (f": did you mean {close!r}?" if close else ""),
             given=told(**{argument: shown(name)}),
             needed="columns of the domain: " + ", ".join(columns),
+            fix=Rule(f'"{close or next(iter(columns))}"', _key(close or next(iter(columns)))),
             argument=argument,
         )
     return columns[name]
@@ -236,13 +287,51 @@ def _number(column: Column, end: object) -> Any:
         raise _not_understood(column, end) from None
 
 
+_MOST_SHOWN = 8
+
+
+def _listed(values: Sequence[object]) -> str:
+    return ", ".join(map(str, values[:_MOST_SHOWN])) + (", ..." if len(values) > _MOST_SHOWN else "")
+
+
+def _nearest_value(column: Category, value: object) -> str | int:
+    close = nearest(value, map(str, column.values))
+    return next((one for one in column.values if str(one) == close), column.values[0])
+
+
 def _not_understood(column: Column, value: object) -> DomainError:
+    fix: Rule | None = None
+    needed = "integer, real, category or date"
+    if isinstance(column, Category):
+        needed = f"values of the domain: {_listed(column.values)}"
+        fix = _never(column.name, _nearest_value(column, value))
+    elif isinstance(column, Integer | Real | Date):
+        low, high = (_exactly(column, code) for code in (0, column.size - 1))
+        needed = f"values, or a range LOW..HIGH, from {low} to {high}; what is missing meets no condition"
+        fix = _never(column.name, _inside_bounds(column, value))
     return DomainError(
         f"column {column.name!r} has no such value",
         given=told(impossible=f"{{{column.name!r}: {value!r}}}"),
-        needed='values of the domain, or of a number or date a range such as "..29" within its bounds; what is missing meets no condition',
+        needed=needed,
+        fix=fix,
         argument="impossible",
     )
+
+
+def _inside_bounds(column: Column, value: object) -> str:
+    """What of a range lies within the bounds; the range the other way round; or the lower half of them."""
+    ends = value.split("..") if isinstance(value, str) and value.count("..") == 1 else value
+    places: list[Any] = []
+    lowest, _, step = _grid(column)
+    if isinstance(ends, list | tuple) and len(ends) == 2:
+        try:
+            places = sorted((_number(column, str(end).strip()) - lowest) / step for end in ends)
+        except InputError:
+            places = []
+    first, last = 0, (column.size - 1) // 2
+    if places and places[0] <= column.size - 1 and places[1] >= 0:
+        first, last = max(0, math.ceil(places[0])), min(column.size - 1, math.floor(places[1]))
+    return f"{_exactly(column, first)}..{_exactly(column, max(first, last))}"
 
 
 def _written(column: Column, ranges: Iterable[Range]) -> object:
@@ -259,23 +348,58 @@ def _exactly(column: Column, code: int) -> str:
     return show(lowest + code * step)
 
 
+_MOST = 2**38  # records of one value
+
+
 def _totals(name: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, tuple[tuple[int, int], ...]]:
     column = _known_column(name, columns, "known")
-    said = dict(given) if isinstance(column, Category) and isinstance(given, Mapping) else {}
-    places = _places(column)
-    try:
-        counts = {_range(column, value, places)[0]: count for value, count in said.items()}
-    except DomainError:  # it speaks of conditions
-        counts = {}
-    fine = all(type(count) is int and 0 <= count < 2**38 for count in said.values())
-    if not fine or len(counts) < len(said) or not any(counts.values()):
-        raise DomainError(
-            f"the known totals of {name!r} are not understood",
-            given=told(known=shown({name: given})),
-            needed="for values of a column of categories, each once, how many records there are: whole numbers from 0, not all 0",
-            argument="known",
-        )
+    if not isinstance(column, Category):
+        others = [one for one in columns.values() if isinstance(one, Category)]
+        raise _no_totals(
+            f"the known totals of {name!r} cannot be kept: it is no column of categories",
+            {name: given},
+            f"a column of categories: {_listed([one.name for one in others])}" if others else "a column of categories",
+            _total(others[0].name, others[0].values[0], 2700) if others else None,
+        )  # fmt: skip
+    example = _total(name, column.values[0], 2700)
+    if not isinstance(given, Mapping) or not given:
+        needed = "for values of the column, how many records there are"
+        raise _no_totals(f"the known totals of {name!r} are not understood", {name: given}, needed, example)
+    places, counts = _places(column), dict[int, int]()
+    for value, count in given.items():
+        whole = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        code = None if isinstance(value, bool) else places.get(whole)
+        if type(count) is not int or not 0 <= count < _MOST:
+            meant = round(abs(count)) if isinstance(count, int | float) and abs(count) < _MOST else 2700
+            raise _no_totals(
+                f"the known totals of {name!r} hold one that is no number of records",
+                {name: {value: count}},
+                f"whole numbers from 0 to {_MOST - 1:,}",
+                _total(name, value if code is not None else _nearest_value(column, value), meant),
+            )
+        if code is None:
+            raise _no_totals(
+                f"the known totals of {name!r} name a value that it does not have",
+                {name: {value: count}},
+                f"values of the domain: {_listed(column.values)}",
+                _total(name, _nearest_value(column, value), count),
+            )
+        if code in counts:
+            needed = "each value once"
+            raise _no_totals(
+                f"the known totals of {name!r} name a value twice",
+                {name: given},
+                needed,
+                _total(name, value, count),
+            )
+        counts[code] = count
+    if not any(counts.values()):
+        raise _no_totals(f"the known totals of {name!r} are all 0", {name: given}, "a total above 0", example)
     return name, tuple(sorted(counts.items()))
+
+
+def _no_totals(message: str, given: object, needed: str, fix: Rule | None) -> DomainError:
+    return DomainError(message, given=told(known=shown(given)), needed=needed, fix=fix, argument="known")
 
 
 def _sum(total: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, tuple[str, ...]]:
@@ -285,34 +409,80 @@ def _sum(total: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, tu
             f"it is not understood which columns {total!r} is the sum of",
             given=told(sums=shown({total: given})),
             needed="two columns or more, each once",
+            fix=_addable(total, columns),
             argument="sums",
         )
     whole, *parts = (_known_column(name, columns, "sums") for name in names)
     why = _why_no_sum(whole, parts)
     if why:
         raise DomainError(
-            f"column {total!r} cannot be the sum of {', '.join(map(str, given))}",
-            given=told(sums=shown({total: list(given)})) + f"; {why}",
+            f"column {total!r} cannot be the sum of {', '.join(map(str, given))}: {why}",
+            given=told(sums=shown({total: list(given)})),
             needed="every sum of possible values is a possible value of the total",
+            fix=_wide_enough(whole, parts) or _addable(total, columns),
             argument="sums",
         )
     return total, tuple(given)
+
+
+def _addable(total: str, columns: Mapping[str, Column]) -> Rule | None:
+    """A sum of two other columns of numbers, if there are any."""
+    numbers = [one.name for one in columns.values() if isinstance(one, Integer | Real) and one.name != total]
+    if len(numbers) < 2:
+        return None
+    return Rule(setting(sums={total: numbers[:2]}), f"[sums]\n{_key(total)} = {_text(numbers[:2])}")
+
+
+def _wide_enough(whole: Column, parts: Sequence[Column]) -> Rule | None:
+    """The total as it must be declared to hold every sum; as lines of a file, what changes of it."""
+    if not isinstance(whole, Integer | Real) or not all(isinstance(one, Integer | Real) for one in parts):
+        return None
+    lowest, highest, step = _grid(whole)
+    low, high, steps = _reach(parts)
+    step = _common(step, low - lowest, *steps)
+    need: dict[str, Any] = {
+        "low": lowest - max(0, math.ceil((lowest - low) / step)) * step,
+        "high": highest + max(0, math.ceil((high - highest) / step)) * step,
+        "step": step,
+    }
+    written = {name: int(one) if one.denominator == 1 else show(one) for name, one in need.items()}
+    changed = [name for name, before in zip(need, _grid(whole), strict=True) if need[name] != before]
+    if not changed:
+        return None
+    missing = {} if whole.missing is None else {"missing": whole.missing}
+    fractions = any(one.denominator != 1 for one in need.values())
+    kind = "real" if fractions else whole.kind
+    lines = [f"{name} = {_text(written[name])}" for name in changed]
+    return Rule(
+        declaration(kind, name=whole.name, **written, **missing),
+        "\n".join([*([] if kind == whole.kind else [f'kind = "{kind}"']), *lines]),
+    )
+
+
+def _common(*numbers: Fraction) -> Fraction:
+    """The largest step of which all these are multiples."""
+    over = math.lcm(*(number.denominator for number in numbers))
+    return Fraction(math.gcd(*(int(number * over) for number in numbers)), over)
+
+
+def _reach(parts: Sequence[Column]) -> tuple[Any, Any, list[Any]]:
+    """The lowest and the highest sum of columns, and their steps."""
+    grids = [_grid(part) for part in parts]
+    low = sum(one[0] for one in grids)
+    high = sum(one[0] + (part.size - 1) * one[2] for one, part in zip(grids, parts, strict=True))
+    return low, high, [one[2] for one in grids]
 
 
 def _why_no_sum(whole: Column, parts: Sequence[Column]) -> str | None:
     if not all(isinstance(column, Integer | Real) for column in (whole, *parts)):
         return "not all of them are numbers"
     lowest, highest, step = _grid(whole)
-    grids = [_grid(part) for part in parts]
-    low, high = (
-        sum(one[0] for one in grids),
-        sum(one[0] + (part.size - 1) * one[2] for one, part in zip(grids, parts, strict=True)),
-    )
+    low, high, steps = _reach(parts)
     if low < lowest or high > highest:
-        return f"their sums go from {low} to {high}, its values from {lowest} to {highest}"
+        return f"their sums go from {show(low)} to {show(high)}, its values from {show(lowest)} to {show(highest)}"
     if any(
         ((one - base) / step).denominator != 1
-        for one, base in ((low, lowest), *((grid[2], 0) for grid in grids))
+        for one, base in ((low, lowest), *((of_part, 0) for of_part in steps))
     ):
         return "their steps lead between its steps"
     if whole.missing_code is not None and any(part.missing_code is None for part in parts):

@@ -54,8 +54,9 @@ def _wanted(column: Column, value: object) -> Wanted | None:
         span = _span(column, *value) if len(value) == 2 else None
         return None if span is None else Wanted(np.array([span[0]]), np.array([span[1]]))
     values = value if isinstance(value, list | set | tuple | range) else [value]
-    codes = [_code(column, one) for one in values]
-    if not codes or None in codes:
+    found = [_code(column, one) for one in values]
+    codes = [code for code in found if code is not None]
+    if not codes or len(codes) < len(found):
         return None
     distinct = np.unique(codes).astype(np.int64)
     return Wanted(distinct, distinct + 1)

@@ -18,6 +18,7 @@ from oboro.synth.conditions import Wanted
 from oboro.synth.measured import Binned, Measured, Noise, Shape
 from oboro.synth.plan import MOST_CATEGORIES, ModelPlan, describe_plan, share_of
 
+
 @dataclass(frozen=True, slots=True)
 class Segments:
     """Ranges of codes that may be drawn, how many records lie in each, and the block of the shape that each is in."""

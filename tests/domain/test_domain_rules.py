@@ -1,0 +1,129 @@
+"""Rules that cannot be read say what is wrong with them, in which file, and how it is mended there."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import oboro as ob
+from oboro.errors import DomainError, InputError
+
+COLUMNS = """
+[[columns]]
+name = "wages"
+kind = "integer"
+low = 0
+high = 50000
+
+[[columns]]
+name = "rent"
+kind = "integer"
+low = 0
+high = 5000
+
+[[columns]]
+name = "income"
+kind = "integer"
+low = 0
+high = 50000
+
+[[columns]]
+name = "work"
+kind = "category"
+values = ["job", "retired", "at school"]
+
+[[columns]]
+name = "code"
+kind = "category"
+values = ["14", "13", "01"]
+"""
+
+WRONG = {
+    "a value": ('[[impossible]]\nwork = "reitred"', "has no such value", 'work = "retired"'),
+    "a code": ('[[impossible]]\ncode = "1"', "has no such value", 'code = "01"'),
+    "a range beyond": ('[[impossible]]\nrent = "100..9000"', "has no such value", 'rent = "100..5000"'),
+    "a range backwards": ('[[impossible]]\nrent = "9..3"', "has no such value", 'rent = "3..9"'),
+    "a word": ('[[impossible]]\nrent = "much"', "has no such value", 'rent = "0..2500"'),
+    "a column": ("[[impossible]]\nrentt = 3", "did you mean 'rent'", "rent"),
+    "a value of totals": ("[known.work]\nreitred = 4", "a value that it does not have", "[known.work]\nretired = 4"),
+    "a negative total": ('[known.work]\n"at school" = -4', "no number of records", '[known.work]\n"at school" = 4'),
+    "half a record": ("[known.work]\njob = 1.6", "no number of records", "[known.work]\njob = 2"),
+    "totals of numbers": ('[known.rent]\n"3" = 4', "no column of categories", "[known.work]\njob = 2700"),
+    "nobody": ("[known.work]\njob = 0", "all 0", "[known.work]\njob = 2700"),
+    "no totals": ("[known]\nwork = 4", "not understood", "[known.work]\njob = 2700"),
+    "a sum beyond": ('[sums]\nincome = ["wages", "rent"]', "from 0 to 55000", "high = 55000"),
+    "a sum of one": ('[sums]\nincome = ["wages"]', "not understood", '[sums]\nincome = ["wages", "rent"]'),
+    "a sum of words": ('[sums]\nincome = ["wages", "work"]', "not all of them", '[sums]\nincome = ["wages", "rent"]'),
+    "no table": ("[[sums]]\nincome = 3", "sums is not understood", '[sums]\nincome = ["wages", "rent"]'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_rule_that_is_wrong(tmp_path: Path, case: str) -> None:
+    rule, message, fix = WRONG[case]
+    file = tmp_path / "people.toml"
+    file.write_text(COLUMNS + rule)
+    with pytest.raises(DomainError, match=message) as refused:
+        ob.Domain.from_toml(file)
+    assert refused.value.fix == fix
+    assert f"declared in {file}" in str(refused.value.given)
+
+
+def test_the_fixes_are_read() -> None:
+    """Each in place of what is wrong; a bound in place of that of the column."""
+    columns = COLUMNS.replace(
+        'high = 50000\n\n[[columns]]\nname = "work"', 'high = 55000\n\n[[columns]]\nname = "work"'
+    )
+    for case, (_, _, fix) in WRONG.items():
+        if case != "a column":
+            fix = fix if fix.startswith(("[", "high")) else f"[[impossible]]\n{fix}"
+            rules = '[sums]\nincome = ["wages", "rent"]' if fix.startswith("high") else fix
+            assert (
+                ob.Domain.from_dict(tomllib.loads(columns + rules)).rules
+                != ob.Domain.from_dict(tomllib.loads(columns)).rules
+            )
+
+
+def test_in_python_the_fixes_are_python() -> None:
+    domain = ob.Domain.from_dict(tomllib.loads(COLUMNS))
+    for rules, fix in (
+        ({"impossible": [{"work": "reitred"}]}, "impossible=[{'work': \"retired\"}]"),
+        ({"known": {"work": {"jab": 3}}}, "known={'work': {'job': 3}}"),
+        ({"sums": {"income": ["wages", "rent"]}}, 'ob.Integer("income", 0, 55000, step=1)'),
+    ):
+        with pytest.raises(DomainError) as refused:
+            domain.ruled(**rules)
+        assert refused.value.fix == fix
+        if not fix.startswith("ob."):
+            domain.ruled(**eval(f"dict({fix})"))
+
+
+def test_a_total_gets_the_step_and_the_bounds_that_it_needs() -> None:
+    parts = [ob.Real("a", 1, 3, "0.5"), ob.Real("b", 0, 1, "1/3")]
+    for total in (ob.Integer("c", 2, 3), ob.Real("c", 2, 3, 1)):
+        with pytest.raises(DomainError) as refused:
+            ob.Domain([*parts, total], sums={"c": ["a", "b"]})
+        wider = eval(str(refused.value.fix), {"ob": ob})
+        assert ob.Domain([*parts, wider], sums={"c": ["a", "b"]}).rules.sums
+
+
+def test_a_file_of_combinations_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "people.toml").write_text('impossible = "nofile.csv"\n' + COLUMNS)
+    with pytest.raises(DomainError, match=r"no such file: .*nofile\.csv"):
+        ob.Domain.from_toml(tmp_path / "people.toml")
+
+
+@pytest.mark.parametrize(
+    "line", ['impossible = "never.csv"', 'labels = {work = "Work"}', 'data = "people.csv"']
+)
+def test_what_stands_after_the_columns_by_mistake(tmp_path: Path, line: str) -> None:
+    (tmp_path / "people.toml").write_text(COLUMNS + line)
+    (tmp_path / "never.csv").write_text("work,code\njob,01\n")
+    word = line.partition(" ")[0]
+    with pytest.raises(InputError, match=f"column 'code' holds {word}") as refused:
+        ob.Domain.from_toml(tmp_path / "people.toml")
+    assert str(refused.value.needed) == f"{word} above the first [[columns]]"
+    (tmp_path / "people.toml").write_text(line + "\n" + COLUMNS)
+    ob.Domain.from_toml(tmp_path / "people.toml")
