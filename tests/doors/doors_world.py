@@ -88,7 +88,7 @@ WRITING = {
     "table map": (
         "table map table.parquet --domain grid.toml",
         "-o",
-        "",
+        ".html",
         "table.parquet grid.toml table.parquet.certificate.json",
     ),
     "table series": (
@@ -142,7 +142,7 @@ WRITING = {
         "people.csv domain.toml approx.ledger approx.ledger.key approx.ledger-wal",
     ),
     "synth sample": ("synth sample model.oboro -n 5", "-o", ".csv", "model.oboro"),
-    "synth report": ("synth report people.csv made.csv", "-o", "", "people.csv made.csv"),
+    "synth report": ("synth report people.csv made.csv", "-o", ".html", "people.csv made.csv"),
     "dynamics plan": (
         "dynamics plan system.toml --eps 1 --delta 1e-3 --column load",
         "--save-plan",
@@ -161,7 +161,7 @@ WRITING = {
         ".csv",
         "load.csv system.toml signal.ledger signal.ledger.key signal.ledger-wal",
     ),
-    "dynamics band": ("dynamics band output.csv", "-o", "", "output.csv output.csv.certificate.json"),
+    "dynamics band": ("dynamics band output.csv", "-o", ".html", "output.csv output.csv.certificate.json"),
     "secure encrypt": ("secure encrypt 7 --low 0 --high 20 --key alice.public", "-o", "", "alice.public"),
     "secure add": ("secure add answer.enc answer.enc", "-o", "", "answer.enc"),
     "secure urns": (

@@ -16,8 +16,13 @@ import oboro as ob
 from oboro import files
 from oboro.errors import DataError, OboroError, ParameterError
 
-# the last two: a ledger with a hard link is not even opened, and no copy is called as SQLite calls what is its own
-REFUSED = ("overwrite an input", "the file has a second name", "the file has a name of SQLite's own")
+# the others: a ledger with a hard link is not even opened, no copy is called as SQLite calls what is its own, and a draft replaces drafts alone
+REFUSED = (
+    "overwrite an input",
+    "the file has a second name",
+    "the file has a name of SQLite's own",
+    "is there, and is no draft",
+)
 
 
 def spellings(option: str, name: str) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,3 +137,15 @@ def test_names_of_columns_stand_whole_on_the_page(tmp_path: Path) -> None:
     page = (tmp_path / "q.html").read_text(encoding="utf-8")
     assert "…" not in page
     assert all(page.count(f">{name}</text>") >= 2 for name in names)
+
+
+@pytest.mark.parametrize("count", [2, 3, 12, 30])
+def test_names_beside_squares_are_equally_large_whether_columns_are_few_or_many(
+    count: int, tmp_path: Path
+) -> None:
+    table = pa.table({f"c{i}": [str(k % 3) for k in range(30)] for i in range(count)})
+    write_quality(ob.synth.quality(table, table), tmp_path / "q.html")
+    page = (tmp_path / "q.html").read_text(encoding="utf-8")
+    sizes = re.findall(r'class="squares" width="(\d+)" viewBox="0 0 ([\d.]+)', page)
+    assert sizes
+    assert all(int(shown) / float(own) == pytest.approx(1.3, abs=0.01) for shown, own in sizes)

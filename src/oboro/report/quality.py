@@ -64,7 +64,13 @@ WORDS = {
     "spent": both("The privacy spent"),
 }
 
-FEW = 10  # columns whose squares fit into half the page
+LARGER = (
+    1.3  # than its own units a picture of squares is shown, so that names are as large as other small words
+)
+THIRD, HALF = (
+    370,
+    560,
+)  # how wide a picture may be, so that three or two of them stand side by side without losing much
 
 
 def write_quality(
@@ -93,7 +99,7 @@ def _body(quality: Quality, record: Facts) -> str:
     names = [column.name for column in quality.columns]
     change = quality.synthetic_correlation - quality.correlation
     pairs = f'<section class="card">{say(WORDS["pairs"], "h2")}{_squares(WORDS["pairs"], names, quality.two_way, 0.3)}</section>'
-    wide, beside = (f"{pairs}\n", "") if len(names) > FEW else ("", f"{pairs}\n")
+    wide, beside = (f"{pairs}\n", "") if _size(names)[2] * LARGER > HALF else ("", f"{pairs}\n")
     promised = (
         promise.promise(record)
         if record
@@ -142,7 +148,8 @@ def _correlations(quality: Quality, change: Floats) -> str:
         f"<div>{say(WORDS[key], 'h3')}{_squares(WORDS[key], quality.correlated, values, full, signed=True)}</div>"
         for key, values, full in shown
     )
-    look = "stack" if len(quality.correlated) > FEW else "three"
+    wide = _size(quality.correlated)[2] * LARGER
+    look = "three" if wide <= THIRD else "three two" if wide <= HALF else "stack"
     return (
         f'<section class="card">{say(WORDS["correlations"], "h2")}<div class="{look}">{parts}</div></section>'
     )
@@ -212,17 +219,16 @@ def _squares(
     described: Words, names: Sequence[str], values: Floats, full: float, *, signed: bool = False
 ) -> str:
     """A square for every pair: the fuller its colour, the larger the value; `full` is full colour."""
-    count, edge = len(names), 22
-    longest = max(map(_width, names), default=0)
+    edge, longest, width = _size(names)
     margin, top = int(longest) + 14, int(0.87 * longest) + 14  # names above the columns lean to the right
-    width, height = margin + count * edge + longest // 2 + 6, top + count * edge + 4
+    height, middle = top + len(names) * edge + 4, edge // 2 + 3
     parts = []
     for i, name in enumerate(names):
         parts.append(
-            f'<text x="{margin - 5}" y="{top + i * edge + 14}" text-anchor="end">{escape(name)}</text>'
+            f'<text x="{margin - 5}" y="{top + i * edge + middle}" text-anchor="end">{escape(name)}</text>'
         )
         parts.append(
-            f'<text transform="translate({margin + i * edge + 14} {top - 5}) rotate(-60)">{escape(name)}</text>'
+            f'<text transform="translate({margin + i * edge + middle} {top - 5}) rotate(-60)">{escape(name)}</text>'
         )
         for j, other in enumerate(names):
             if i == j:
@@ -234,9 +240,14 @@ def _squares(
             parts.append(
                 f'<rect class="{kind}" {place} fill-opacity="{min(1.0, abs(value) / full):.3f}"><title>{told}</title></rect><rect class="cell" {place} pointer-events="none"/>'
             )
-    look = "squares many" if count > FEW else "squares"
-    picture = f'<svg class="{look}" width="{width:g}" viewBox="0 0 {width:g} {height}" role="img" {label(described)}>{"".join(parts)}</svg>'
+    picture = f'<svg class="squares" width="{width * LARGER:.0f}" viewBox="0 0 {width:g} {height}" role="img" {label(described)}>{"".join(parts)}</svg>'
     return f'<div class="scroll">{picture}</div>{_ramp(full, signed)}'
+
+
+def _size(names: Sequence[str]) -> tuple[int, float, float]:
+    """How wide a square is, larger where they are few; the longest name; and the whole picture."""
+    edge, longest = max(22, min(40, 160 // max(len(names), 1))), max(map(_width, names), default=0.0)
+    return edge, longest, int(longest) + 14 + len(names) * edge + longest // 2 + 6
 
 
 def _width(name: str) -> float:
