@@ -77,9 +77,7 @@ def progress() -> Iterator[Watch | None]:
 
     started = time.monotonic()
     # results go where they are sent, also while a bar is shown: standard output is not led to it
-    bar = Progress(
-        console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
-    )
+    bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
     task = bar.add_task("")
 
     def watch(stage: str, done: float, total: float) -> None:
