@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import shlex
 import os
 import signal
 import subprocess
@@ -282,6 +283,10 @@ def test_what_was_not_written_is_fetched_in_the_form_that_it_would_have_had(fold
         assert parts(folder / again) == parts(folder / words[words.index("-o") + 1])
         shown = typed(folder, ["ledger", "fetch", ledger, "--name", "once"])
         assert shown.code == 0, shown
+        (line,) = [one for one in shown.out.splitlines() if "oboro ledger fetch" in one]
+        pasted = shlex.split(line.partition("oboro ")[2])
+        assert typed(folder, pasted).code == 0
+        assert parts(folder / pasted[-1]) == parts(folder / again)
     opened = typed(folder, ["secure", "open", "again.enc", "--plan", "noise.toml", "--key", "alice.secret"])
     assert opened.code == 0, opened
     assert opened.out.strip().lstrip("-").isdigit()

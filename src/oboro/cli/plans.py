@@ -232,7 +232,8 @@ def _fetched(released: Release, ledger: Ledger) -> str:
     where = "LEDGER" if "://" in ledger.where else ledger.where
     entry = released.certificate.record["ledger"]["reserved_at"]
     formats = released.plan.formats
-    ending = ".csv" if ".csv" in formats else formats[0]
+    # what is still encrypted goes into a file of any name
+    ending = ".csv" if ".csv" in formats else formats[0] if formats else ".enc"
     file = f"{Path(where).stem}-{entry}{ending}"
     return f"oboro ledger fetch {shlex.quote(where)} --entry {entry} -o {shlex.quote(file)}"
 
