@@ -206,6 +206,7 @@ small.ruled(known={"region": {"nrth": 3}}) ==> small.ruled({fix})
 ob.Domain([ob.Integer(name, 0, 9) for name in "abc"], sums={"a": ["b"]}) ==> ob.Domain([ob.Integer("a", 0, 18), *(ob.Integer(name, 0, 9) for name in "bc")], {fix})
 ob.Domain([ob.Integer(name, 0, 9) for name in "abc"], sums={"a": ["b", "c"]}) ==> ob.Domain([{fix}, *(ob.Integer(name, 0, 9) for name in "bc")], sums={"a": ["b", "c"]})
 ob.Domain.from_dict(tomllib.loads(COLUMN + 'data = "x.csv"')) ==> ob.Domain.from_dict(tomllib.loads(fix.replace("[[columns]]", "") + COLUMN))
+ob.engine.open_data(bytes_at("empty.csv", b"")) ==> ob.engine.open_data(bytes_at("headed.csv", fix.rsplit(" ", 1)[1].encode()))
 typed("synth draft people.csv -o domain.toml") if text_at("domain.toml", COLUMN) else None ==> typed("synth draft people.csv " + fix)
 # -- the rest
 ob.audit.endtoend._times(ob.Approx(1, "0.1"), 20) ==> ob.audit.endtoend._times(ob.Approx(1, "0.01"), **{"count": dict({fix})["runs"]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Callable
@@ -108,3 +109,32 @@ def test_a_draft_replaces_a_draft_and_nothing_else(oboro: Command, tmp_path: Pat
         assert code == 4
         assert "is no draft" in err
         assert (tmp_path / name).read_text() == DOMAIN
+
+
+def test_data_that_cannot_be_learned_from_is_refused_before_a_forecast_is_shown(
+    oboro: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "lacks.csv").write_text("age\n3\n")
+    for name, why in (
+        ("empty.csv", "is empty"),
+        ("lacks.csv", "no column 'sex'"),
+        ("no.csv", "no such file"),
+    ):
+        code, _, err = oboro(RELEASE.replace("data.csv", name))
+        assert code == 4
+        assert why in err
+        assert "expected error" not in err
+    assert oboro(f"{RELEASE} --name once -o model.oboro")[0] == 0
+    (tmp_path / "data.csv").unlink()  # what was released is given again without the data
+    assert oboro(f"{RELEASE} --name once -o model.oboro")[0] == 0
+
+
+def test_a_draw_is_told_to_programs(oboro: Command, tmp_path: Path) -> None:
+    assert oboro(f"{RELEASE} -o model.oboro")[0] == 0
+    code, out, _ = oboro("synth sample model.oboro -n 10 -o made.csv --seed 4 --where age=18..64 --json")
+    assert code == 0
+    told = json.loads(out)
+    assert (told["output"], told["mark"]) == ("made.csv", "made.csv.synthetic.json")
+    assert (told["records"], told["seed"], told["where"]) == (10, 4, {"age": ["18..64"]})
+    assert told["guarantee"]["eps"] == "1"

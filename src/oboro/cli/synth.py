@@ -171,8 +171,15 @@ def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: Delive
         n = count_rows(data)
         echo(said(f"n = {n:,} rows, counted; under replace this number is public") + "\n", err=True)
         learned = replace(learned, n=str(n))
+    plan = learned.plan(account.unit)
+    if not delivery.dry_run and (delivery.name is None or account.find(delivery.name) is None):
+        from oboro.engine import open_data
+
+        person = () if plan.unit.column is None else (plan.unit.column,)
+        read = getattr(plan, "learned", plan.domain).names
+        open_data(data).need(*read, *person)  # before a forecast is shown that nobody needs
     with progress_bar():
-        plans.release(learned.plan(account.unit), data, account, delivery)
+        plans.release(plan, data, account, delivery)
 
 
 @app.command(
@@ -192,11 +199,12 @@ def sample(
     seed: Annotated[
         int | None, option("--seed NUMBER", "Repeats a draw. The model is public, so this harms nobody.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Draws records from a model: as many as you like, at no further cost."""
     from oboro.exact import whole
     from oboro.synth.conditions import read_conditions
-    from oboro.synth.marks import check_file, write_records
+    from oboro.synth.marks import check_file, mark_of, told_of, wanted_of, write_records
     from oboro.synth.model import load
 
     check_file(output)
@@ -205,6 +213,20 @@ def sample(
         loaded = load(model)
     table = loaded.sample(count, read_conditions(loaded.domain, where), seed=seed)
     beside = write_records(table, output)
+    if json:
+        made = mark_of(table)
+        show_json(
+            {
+                "output": str(output),
+                "mark": None if beside is None else str(beside),
+                "records": table.num_rows,
+                "seed": made["seed"],
+                "where": told_of(wanted_of(made["where"], loaded.domain) or {}, loaded.domain),
+                "guarantee": loaded.guarantee.to_dict(),
+                "unit": loaded.unit.to_dict(),
+            }
+        )
+        return
     echo(labelled("written", said(f"{output}: {table.num_rows:,} synthetic records")))
     told = "in the file itself" if beside is None else str(beside)
     echo("  " + labelled("mark", said(told)))

@@ -141,6 +141,13 @@ def open_text(path: Path, delimiter: str) -> TextFile:
     # a column without a name, as that of row numbers which pandas writes first, is called by its place
     header = [name or f"column {place}" for place, name in enumerate(header, 1)]
     usable = named and len({name.casefold() for name in header}) == len(header)
+    if not line:
+        raise DataError(
+            f"{path} is empty",
+            given="a file of 0 bytes",
+            needed="a first line of column names",
+            fix="a first line such as age,region",
+        )
     if not usable or "\0" in "".join(header) or len(line) == _HEADER:
         raise DataError(
             f"{path} has no usable header",

@@ -90,6 +90,14 @@ def read_mark(content: bytes) -> Record | None:
     return dict(found)
 
 
+def mark_of(table: Table) -> Record:
+    """The mark of records that a model has just drawn."""
+    found = mark_within(table)
+    said = None if found is None else read_mark(found)
+    assert said is not None
+    return said
+
+
 def wanted_of(where: Record, domain: Domain) -> dict[int, Wanted] | None:
     """The conditions of a draw, as they stand in a mark; None where no draw from this domain could have had them."""
     found = {}
