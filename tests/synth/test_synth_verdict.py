@@ -22,7 +22,7 @@ def measured() -> Quality:
     base = rng.integers(0, 4, 400)
     real = {f"c{i}": (base + rng.integers(0, 2, 400)) % 4 for i in range(5)}
     found = ob.synth.quality(pa.table(real), pa.table(real))
-    return replace(found, near=replace(found.near, copies=0.0))
+    return replace(found, near=replace(found.near, single=0.0))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,10 @@ def test_rows_that_were_copied_are_said_before_anything_else(monkeypatch: pytest
     assert half.near.copies == pytest.approx(0.09, abs=0.01)
     assert half.copied
     monkeypatch.setenv("OBORO_LANGUAGE", "ja")
-    assert "写されているようです：実データの行と等しい行 100.0%" in str(copied)
+    assert (
+        f"写されているようです：実データに一つしかない行と等しい行 {copied.near.single:.1%}（偶然なら"
+        in str(copied)
+    )
 
 
 def test_rows_that_repeat_by_themselves_are_no_copies() -> None:
@@ -108,6 +111,18 @@ def test_rows_that_repeat_by_themselves_are_no_copies() -> None:
     found = ob.synth.quality(real, made)
     assert found.near.copies > 0.99
     assert not found.copied
+
+
+@pytest.mark.parametrize("columns", [3, 6])
+def test_a_poor_table_is_not_said_to_be_copied(columns: int) -> None:
+    """Records that are spread evenly over what is possible meet many real rows that are alone of their kind."""
+    rng = np.random.default_rng(7)
+    names = [f"c{i}" for i in range(columns)]
+    real = pa.table({name: np.minimum(rng.geometric(0.4, 1000) - 1, 7) for name in names})
+    flat = pa.table({name: rng.integers(0, 8, 1000) for name in names})
+    narrow = pa.table({name: np.minimum(rng.geometric(0.7, 1000) - 1, 7) for name in names})
+    assert not ob.synth.quality(real, flat).copied
+    assert not ob.synth.quality(real, narrow).copied
 
 
 def test_what_came_out_worst_is_named() -> None:

@@ -165,8 +165,8 @@ def _guess(source: DuckTable, name: str) -> Guess:
     if numbers == known and not coded:
         return Guess(None if nans == known else _numeric(name, low, high, whole=wholes == known - nans))
     if days == known:
-        drafted = Date(name, *_decades(date.fromisoformat(first), date.fromisoformat(last)))
-        return Guess(drafted, TIMES if timed else None)
+        decades = _decades(date.fromisoformat(first), date.fromisoformat(last))
+        return Guess(Date(name, *decades), TIMES if timed else None)
     few = distinct <= MOST_VALUES
     some = f"SELECT DISTINCT {text} AS v FROM {source.relation} WHERE v IS NOT NULL" + (
         "" if few else " LIMIT 1000"

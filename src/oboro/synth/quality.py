@@ -34,6 +34,8 @@ class Nearness:
     real_median: float
     copies: float  # share of all synthetic rows that equal a real one
     real_copies: float  # share of all real rows that equal another
+    single: float  # share of all synthetic rows that equal a real row of which there is one
+    real_single: float  # share of all real rows that equal just one other: without themselves there is one
     distances: tuple[float, ...]
     real_distances: tuple[float, ...]
 
@@ -43,6 +45,8 @@ class Nearness:
             "real_median": round(self.real_median, 6),
             "copies": round(self.copies, 6),
             "real_copies": round(self.real_copies, 6),
+            "single": round(self.single, 6),
+            "real_single": round(self.real_single, 6),
         }
 
 
@@ -52,7 +56,7 @@ def nearness(columns: Sequence[Compared], rng: np.random.Generator) -> Nearness:
     asked, among = order[: min(ASKED, order.size // 2)], order[min(ASKED, order.size // 2) :][:AMONG]
     made = rng.permutation(columns[0].synthetic.size)[:ASKED]
     if not among.size or not made.size or not asked.size:
-        return Nearness(0.0, 0.0, 0.0, 0.0, (), ())
+        return Nearness(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (), ())
     base = _scaled(columns, True, among)
     synthetic = _nearest(_scaled(columns, False, made), base, columns)
     real = _nearest(_scaled(columns, True, asked), base, columns)
@@ -65,11 +69,18 @@ def nearness(columns: Sequence[Compared], rng: np.random.Generator) -> Nearness:
     )
 
 
-def _copies(columns: Sequence[Compared]) -> tuple[float, float]:
-    """The share of synthetic rows that equal a real one, and of real rows that equal another: of all rows, none is left out."""
-    rows = [_hashes(columns, real) for real in (True, False)]
-    _, where, count = np.unique(rows[0], return_inverse=True, return_counts=True)
-    return float(np.isin(rows[1], rows[0]).mean()), float((count[where] > 1).mean())
+def _copies(columns: Sequence[Compared]) -> tuple[float, float, float, float]:
+    """Shares of copies, as `Nearness` has them: of all rows, none is left out."""
+    real, made = (_hashes(columns, which) for which in (True, False))
+    rows, where, count = np.unique(real, return_inverse=True, return_counts=True)
+    place = np.minimum(np.searchsorted(rows, made), rows.size - 1)
+    same = rows[place] == made
+    return (
+        float(same.mean()),
+        float((count[where] > 1).mean()),
+        float((same & (count[place] == 1)).mean()),
+        float((count[where] == 2).mean()),
+    )
 
 
 def _hashes(columns: Sequence[Compared], real: bool) -> Integers:
@@ -266,7 +277,7 @@ LIMITS = {
     "correlation": (0.1, 0.3),  # how far the correlation that changed most is from that of real rows
     "lost": (0.05, 0.25),  # of what real rows teach a classifier
 }
-COPIED = 0.02  # share of rows by which copies of real rows exceed those among real rows
+COPIED = 0.02  # share of rows by which copies of single real rows exceed what chance gives
 
 SEEN = "touches real data and is not private: for the steward's eyes only"
 
@@ -336,10 +347,18 @@ class Quality:
 
     @property
     def copied(self) -> bool:
-        """Whether more synthetic rows equal a real one than real rows equal one another, by more than chance would have it."""
-        near, rows = self.near, max(1, min(self.rows, self.synthetic_rows))
-        chance = (max(near.real_copies * (1 - near.real_copies), 1 / rows) / rows) ** 0.5
-        return bool(near.copies - near.real_copies > max(COPIED, 4 * chance))
+        """Whether synthetic rows equal real rows that are alone of their kind, more often than chance would have it.
+
+        A real row that is taken out meets one of these as often as `real_single` says, and a record of a good model does too; one of
+        a poor model may do so several times as often, where it draws from few of the values. Rows that are frequent say nothing: a model draws them for that very reason.
+        """
+        near, rows = self.near, max(1, self.rows)
+        chance = 2 * max(near.real_single, 1 / rows) / rows
+        chance += near.single * (1 - near.single) / max(1, self.synthetic_rows)
+        times = 2 if self.mean_two_way <= LIMITS["pairs"][1] else 5
+        beyond = max(times * near.real_single, near.real_single + max(COPIED, 4 * chance**0.5))
+        # where even copies of all rows would not go beyond, the rows of a poor model might
+        return bool(near.single > beyond and 1 - near.real_copies > beyond)
 
     @property
     def verdict(self) -> str:
@@ -369,7 +388,7 @@ class Quality:
         figures = ", ".join(parts)
         if self.copied:
             told = "Rows of the real table seem to have been copied into the synthetic one"
-            figures = f"{self.near.copies:.1%} of its rows equal a real row, and {self.near.real_copies:.1%} of real rows another; {figures}"
+            figures = f"{self.near.single:.1%} of its rows equal a single real row, {self.near.real_single:.1%} would by chance; {figures}"
         elif grade and changed is not None and grades["correlation"] == grade:
             figures = f"the correlation {changed}; {figures}"
         elif grade and grades["worst pair"] == grade:
