@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import io
 import json
-import shlex
 import os
+import shlex
 import signal
 import subprocess
 import sys
