@@ -414,12 +414,13 @@ def _sum(total: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, tu
         )
     whole, *parts = (_known_column(name, columns, "sums") for name in names)
     why = _why_no_sum(whole, parts)
+    numbers = all(isinstance(column, Integer | Real) for column in (whole, *parts))
     if why:
         raise DomainError(
             f"column {total!r} cannot be the sum of {', '.join(map(str, given))}: {why}",
             given=told(sums=shown({total: list(given)})),
             needed="every sum of possible values is a possible value of the total",
-            fix=_wide_enough(whole, parts) or _addable(total, columns),
+            fix=_wide_enough(whole, parts) if numbers else _addable(total, columns),
             argument="sums",
         )
     return total, tuple(given)
