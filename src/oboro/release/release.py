@@ -449,7 +449,7 @@ def table_in(content: bytes, where: str) -> pa.Table:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(pa.BufferReader(content))
+        return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
     except (pa.ArrowException, OSError):
         raise LedgerError("what is stored is not a table", given=where, needed="what run stores") from None
 

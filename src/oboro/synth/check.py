@@ -126,7 +126,7 @@ def _table(content: bytes, where: Path) -> Any:
         return None
     try:
         if ending == ".parquet":
-            return pq.read_table(pa.BufferReader(content))
+            return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
         return pa.ipc.open_file(pa.BufferReader(content)).read_all()
     except Exception:  # whatever the bytes are: not a file that oboro wrote
         raise DataError(

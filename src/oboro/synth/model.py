@@ -458,7 +458,7 @@ def load(path: str | Path) -> Model:
             needed="synth.marginals, synth.quality or synth.moments",
         )
     try:
-        table = pq.read_table(pa.BufferReader(parts[0]))
+        table = pq.ParquetFile(pa.BufferReader(parts[0])).read(use_threads=False)
         return Model(plan, certificate, table, _sampler(plan, table), packed)
     except OboroError:
         raise
