@@ -43,9 +43,10 @@ def test_csv_has_a_mark_if_and_only_if_it_is_more_than_ascii(ledger: ob.Ledger, 
         assert path.read_bytes().startswith(b"\xef\xbb\xbf") is marked
         assert path.read_text(encoding="utf-8-sig").startswith(f'"{name}",')
         assert verify_certificate(tmp_path / "x.csv.certificate.json")["file"]["name"] == "x.csv"
-        write_records(pa.table({name: ["north"]}), path)  # synthetic records, by the same rule
-        assert path.read_bytes().startswith(b"\xef\xbb\xbf") is marked
-        assert open_data(path).types.keys() == {name}
+        made = tmp_path / f"{name}.csv"
+        write_records(pa.table({name: ["north"]}), made)  # synthetic records, by the same rule
+        assert made.read_bytes().startswith(b"\xef\xbb\xbf") is marked
+        assert open_data(made).types.keys() == {name}
 
 
 def test_a_run_spends_exactly_once(ledger: ob.Ledger) -> None:
