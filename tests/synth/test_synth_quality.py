@@ -151,3 +151,17 @@ def test_records_say_under_which_condition_they_were_drawn_and_from_which_model(
     assert not told.columns[0].numeric
     assert told.correlated == ("sex",)
     assert "Nothing in these records says that they were drawn from the model" in told.cautions
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.null()])
+def test_a_column_with_no_values_is_compared(kind: pa.DataType, tmp_path: Path) -> None:
+    table = pa.table({"a": [1, 2, 3, 4], "b": pa.array([None] * 4, kind), "c": ["x", "y", "x", "y"]})
+    found = ob.synth.quality(table, table)
+    assert found.one_way == (0.0, 0.0, 0.0)
+    assert np.isnan(found.columns[1].real).all()
+    (tmp_path / "n.csv").write_text("a,b,c\n1,,x\n2,,y\n3,,x\n4,,y\n")
+    found = ob.synth.quality(tmp_path / "n.csv", table)
+    assert found.one_way == (0.0, 0.0, 0.0)
+    write_quality(found, tmp_path / "n.html")
+    some = table.set_column(1, "b", pa.array(["p", None, "q", None]))
+    assert ob.synth.quality(table, some).one_way == (0.0, 0.5, 0.0)

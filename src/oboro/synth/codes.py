@@ -230,10 +230,11 @@ def _labels(source: DuckTable, name: str, column: Column | None) -> list[str | N
     if isinstance(column, Category) and isinstance(column.values[0], int):  # 1.0 and 1 are one value
         cases = " ".join(f"WHEN {code} THEN '{value}'" for code, value in enumerate(column.values))
         text = f"CASE {bare_sql(column, field, base)} {cases} ELSE {text} END"
-    values = in_order(source, f"SELECT encode({text}) AS v FROM {source.relation}")["v"]
+    values = np.ma.asarray(in_order(source, f"SELECT encode({text}) AS v FROM {source.relation}")["v"])
+    # not np.ma.filled, to which None means a value of its own
     return [
-        None if value is None else bytes(value).decode("utf-8", "backslashreplace")
-        for value in np.ma.filled(np.ma.asarray(values, dtype=object), None)
+        None if masked or value is None else bytes(value).decode("utf-8", "backslashreplace")
+        for value, masked in zip(np.ma.getdata(values), np.ma.getmaskarray(values), strict=True)
     ]
 
 
