@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import oboro as ob
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
+from oboro.errors import ParameterError
 from oboro.synth.codes import code_count, read_codes
 from oboro.synth.draft import CODES, NOT_UTF8, TIMES, UNREAD_DATES, UNREAD_NUMBERS, Draft
 
@@ -117,3 +118,16 @@ def _missing(value: object, column: Column) -> bool:
     if value is None or (isinstance(value, str) and not value.replace(" ", "")):
         return True
     return not isinstance(column, Category) and str(value).strip().lower().lstrip("+-") == "nan"
+
+
+def test_a_draft_replaces_neither_its_data_nor_a_domain(tmp_path: Path) -> None:
+    mine, domain = tmp_path / "mine.csv", tmp_path / "mine.toml"
+    mine.write_text("age\n3\n4\n")
+    domain.write_text('[[columns]]\nname = "age"\nkind = "integer"\nlow = 0\nhigh = 9\n')
+    before = mine.read_bytes(), domain.read_bytes()
+    for path in (mine, domain):
+        with pytest.raises(ParameterError, match="is there, and is no draft"):
+            ob.synth.draft(mine, path)
+    assert (mine.read_bytes(), domain.read_bytes()) == before
+    for _ in range(2):
+        ob.synth.draft(mine, tmp_path / "draft.toml")

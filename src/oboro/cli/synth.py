@@ -33,7 +33,7 @@ from oboro.cli.options import (
     with_options,
 )
 from oboro.cli.terminal import echo, progress_bar
-from oboro.errors import ParameterError, setting, told
+from oboro.errors import ParameterError
 from oboro.language import labelled, phrase, plain, said
 
 if TYPE_CHECKING:
@@ -109,7 +109,6 @@ def draft(data: DataFile, output: To) -> None:
     """Writes a draft of a domain to edit. It LOOKS AT THE DATA: bounds and values must be set from knowledge."""
     from oboro.synth.draft import MANY, RARE, WARNING, draft
 
-    _spare_domain(output)
     done = draft(data, output)
     echo(labelled("written", said(f"{output}: {len(done.columns)} columns")))
     echo("  " + said(f"NOT PRIVATE: this draft was {WARNING}"))
@@ -123,23 +122,6 @@ def draft(data: DataFile, output: To) -> None:
     for name, note in done.said.items():
         if name not in done.left_out:
             echo("  " + said(f"column {plain(name)}: {note}"))
-
-
-def _spare_domain(output: Path) -> None:
-    """A draft replaces a draft, and nothing that somebody has made: a domain that was edited, or data."""
-    from oboro.domain.domain import DRAFT_HEADER
-    from oboro.files import next_to
-
-    if not output.is_file():
-        return
-    lines = output.read_bytes().decode("utf-8", "replace").splitlines()
-    if "draft = true" not in lines and DRAFT_HEADER not in lines:
-        raise ParameterError(
-            f"{output} is there, and is no draft",
-            given=told(output=str(output)),
-            needed="a new name, or that of a draft",
-            fix=setting(output=next_to(output)),
-        )
 
 
 @app.command(epilog="Example: oboro synth forecast --domain people.toml --unit row --eps 1 --delta 1e-6")

@@ -23,8 +23,9 @@ from oboro.engine import open_data
 from oboro.engine.codes import bare_sql, base_type, day_sql, double_sql, quoted
 from oboro.engine.duck import DuckTable, on_this_machine, texts
 from oboro.engine.memory import unreadable
+from oboro.errors import ParameterError, setting, told
 from oboro.exact import rational
-from oboro.files import write_whole
+from oboro.files import next_to, write_whole
 from oboro.kinds import path_of, takes
 from oboro.records import Record
 from oboro.synth.codes import code_like
@@ -55,13 +56,14 @@ class Draft:
 
 @takes(path=path_of)
 def draft(data: Data, path: str | Path) -> Draft:
-    """Writes a draft as TOML, with a warning on top, and a mark at every value that few rows hold.
+    """Writes a draft as TOML, with a warning on top, and a mark at every value that few rows hold. Replaces nothing but a draft.
 
     >>> _ = ob.synth.draft(data, "draft.toml")
     >>> from pathlib import Path
     >>> Path("draft.toml").read_text().splitlines()[0]
     '# A draft, made by looking at the data, which is not private: set bounds and values from what is known without it.'
     """
+    _spare(Path(path))
     source = on_this_machine(open_data(data), "a draft")
     found = {name: _guess(source, name) for name in source.types}
     columns = [guess.column for guess in found.values() if guess.column is not None]
@@ -82,6 +84,20 @@ def draft(data: Data, path: str | Path) -> Draft:
     ]
     write_whole(Path(path), "\n".join(lines).encode())
     return Draft(Path(path), tuple(c.name for c in columns), left_out, sum(map(len, rare.values())), said)
+
+
+def _spare(output: Path) -> None:
+    """A draft replaces a draft, and nothing that somebody has made: a domain that was edited, or data."""
+    if not output.is_file():
+        return
+    lines = output.read_bytes().decode("utf-8", "replace").splitlines()
+    if "draft = true" not in lines and DRAFT_HEADER not in lines:
+        raise ParameterError(
+            f"{output} is there, and is no draft",
+            given=told(output=str(output)),
+            needed="a new name, or that of a draft",
+            fix=setting(output=next_to(output)),
+        )
 
 
 def _rare_values(source: DuckTable, column: Category) -> set[str]:
