@@ -13,7 +13,7 @@ import pytest
 
 import oboro as ob
 from oboro.cli import main
-from oboro.errors import ParameterError
+from oboro.errors import ParameterError, setting
 from oboro.kinds import nearest
 from oboro.synth.check import check
 from oboro.synth.conditions import read_conditions, wanted_codes, where_of
@@ -243,3 +243,56 @@ def test_errors_speak_as_conditions_are_typed(refusal: Callable[[str], str]) -> 
         assert refusal(fix) == ""
     told = refusal("--where age=10..20 --where work=retired")
     assert "given   --where age=10..20 --where work=retired\n" in told
+
+
+INFINITE = [float("inf"), "inf", "+Infinity", np.float32("inf"), "1e9999"]
+
+
+@pytest.mark.parametrize("end", INFINITE)
+def test_ends_beyond_every_number_are_open_on_their_own_side_alone(end: Any) -> None:
+    minus = f"-{end.lstrip('+')}" if isinstance(end, str) else -end
+    assert codes((100, end)) == codes((100, None))
+    assert codes((minus, 3)) == codes((None, 3))
+    for wrong in ((end, None), (end, 10), (None, minus), (3, minus)):
+        with pytest.raises(ParameterError, match="no such value"):
+            codes(wrong)
+
+
+def test_whatever_was_drawn_can_be_asked_for() -> None:
+    """A float's last digit is worth more than a millionth of a step, far from 0."""
+    domain = ob.Domain([ob.Real("x", 0, 10**12, "1/3")])
+    for code in np.random.default_rng(1).integers(0, domain["x"].size, 100).tolist():
+        value = float(domain["x"].value(code))
+        for asked in (value, (value, value), [value]):
+            (found,) = wanted_codes(domain, {"x": asked}).values()
+            assert (found.start.tolist(), found.stop.tolist()) == ([code], [code + 1])
+
+
+def test_values_in_arrays_are_values() -> None:
+    assert codes(np.array(["job", "retired"]), "work") == codes(["job", "retired"], "work")
+    assert codes(np.array([3, 5])) == codes([3, 5])
+    with pytest.raises(ParameterError, match="no such value"):
+        codes(np.array(["job", "lost"]), "work")
+
+
+@pytest.mark.parametrize("text", ["n=--3", "n=²", "n=１", "n=-"])
+def test_what_is_no_whole_number_is_refused(text: str) -> None:
+    domain = ob.Domain([ob.Category("n", [1, 2, -3, 10])])
+    with pytest.raises(ParameterError, match="no such value"):
+        wanted_codes(domain, read_conditions(domain, [text]))
+    assert wanted_codes(domain, read_conditions(domain, ["n=-3,10"]))
+
+
+def test_a_fix_is_whole_and_means_the_same() -> None:
+    ten = ",".join(map(str, range(1, 11)))
+    with pytest.raises(ParameterError) as found:
+        wanted_codes(DOMAIN, read_conditions(DOMAIN, [f"agee={ten}"]))
+    assert found.value.fix == setting(where={"age": ten.split(",")})
+    with pytest.raises(ParameterError) as found:
+        read_conditions(DOMAIN, ["age=1,2,3,4,5,6,7,8,9", "age=10"])
+    assert found.value.fix == setting(where={"age": ten.split(",")})
+    with pytest.raises(ParameterError, match="no column 'foo'"):
+        wanted_codes(DOMAIN, read_conditions(DOMAIN, ["foo=1", "foo=2"]))
+    with pytest.raises(ParameterError) as found:
+        wanted_codes(DOMAIN, read_conditions(DOMAIN, ["age=121.."]))
+    assert found.value.fix == setting(where={"age": (0, 120)})

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, isinf
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,8 @@ def wanted_codes(domain: Domain, where: Mapping[str, object] | None = None) -> d
     Either end of a tuple may be None: then there is none.
     """
     found = {}
-    for name, value in (where or {}).items():
+    for name, given in (where or {}).items():
+        value = given.tolist() if isinstance(given, np.ndarray) else given
         if name not in domain.names:
             raise _no_column(domain, name, value)
         wanted = _wanted(domain[name], value)
@@ -69,16 +70,26 @@ def _span(column: Column, low: object, high: object) -> tuple[int, int] | None:
     """The codes from one value to another, as far as there are any; None where there are none."""
     lowest, highest = (0, column.size - 1)
     for end, is_low in ((low, True), (high, False)):
-        if end is None or (isinstance(end, float | str) and str(end).strip().lstrip("+-").lower() == "inf"):
+        beyond = _infinite(end)
+        if end is None or beyond == (-1 if is_low else 1):
             continue
         place = _place(column, end)
-        if place is None:
+        if beyond or place is None:
             return None
         if is_low:
             lowest = max(lowest, ceil(place - _SLACK))
         else:
             highest = min(highest, floor(place + _SLACK))
     return (lowest, highest + 1) if lowest <= highest else None
+
+
+def _infinite(end: object) -> int:
+    """1 above every number, -1 below, 0 for all else."""
+    try:
+        number = float(end)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return 0
+    return (number > 0) - (number < 0) if isinf(number) else 0
 
 
 def _code(column: Column, value: object) -> int | None:
@@ -99,9 +110,14 @@ def _place(column: Column, value: object) -> Fraction | None:
     try:
         if isinstance(column, Date):
             return Fraction((as_date(column.name, "value", value) - column.first).days)
-        return (rational(column.name, value) - Fraction(column.low)) / Fraction(column.step)
+        place = (rational(column.name, value) - Fraction(column.low)) / Fraction(column.step)
     except InputError:
         return None
+    near = round(
+        place
+    )  # what was drawn is written as a float, whose last digit may be worth more than the slack
+    drawn = isinstance(value, float) and 0 <= near < column.size and float(column.value(near)) == value
+    return Fraction(near) if drawn else place
 
 
 # As they are typed.
@@ -112,12 +128,12 @@ def read_conditions(domain: Domain, texts: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in texts:
         name, value = _read_condition(domain, text)
-        if name in found:
+        if name in found and name in domain.names:
             raise ParameterError(
                 f"column {name!r} has two conditions",
                 given=conditions({name: found[name]}) + ", " + conditions({name: value}),
                 needed="one condition for each column; several values stand in one, with commas between them",
-                fix=conditions({name: _both(found[name], value)}),
+                fix=setting(where={name: _both(found[name], value)}),
             )
         found[name] = value
     return found
@@ -159,7 +175,7 @@ def _read_condition(domain: Domain, text: str) -> tuple[str, Any]:
             return name, (low, high)
     values: list[Any] = [body] if body in getattr(column, "values", ()) else body.split(",")
     if column.kind == "category" and isinstance(column.value(0), int):
-        values = [int(value) if value.lstrip("-").isdigit() else value for value in values]
+        values = [int(value) if re.fullmatch("-?[0-9]+", value) else value for value in values]
     return name, values
 
 
@@ -227,7 +243,7 @@ def _no_column(domain: Domain, name: object, value: object) -> ParameterError:
         f"the model has no column {shown(name)}" + (f": did you mean {close!r}?" if close else ""),
         given=conditions({str(name): value}),
         needed="columns of the model: " + ", ".join(domain.names),
-        fix=conditions({column.name: meant}),
+        fix=setting(where={column.name: meant}),
     )
 
 
@@ -246,7 +262,7 @@ def _not_there(column: Column, value: object) -> ParameterError:
         f"column {column.name!r} has no such value",
         given=conditions({column.name: value}),
         needed=needed,
-        fix=conditions({column.name: _instead(column, value)}),
+        fix=setting(where={column.name: _instead(column, value)}),
     )
 
 
@@ -257,6 +273,7 @@ def _instead(column: Column, value: object) -> object:
         wrong = next((one for one in values if one not in column.values), None)
         close = nearest(wrong, map(str, column.values))
         return next((one for one in column.values if str(one) == close), column.value(0))
-    if isinstance(value, tuple) and len(value) == 2 and _span(column, value[1], value[0]) is not None:
-        return value[1], value[0]
+    turned = value[::-1] if isinstance(value, tuple) and len(value) == 2 and None not in value else None
+    if turned is not None and _span(column, *turned) is not None:
+        return turned
     return _value(column, 0), _value(column, column.size - 1)
