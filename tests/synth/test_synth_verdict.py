@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import oboro as ob
+from oboro.errors import DataError
 from oboro.report.quality import write_quality
 from oboro.synth.quality import Quality, Usefulness
 
@@ -67,6 +68,40 @@ def test_the_worst_pair_is_named_where_it_decides() -> None:
     pairs = np.zeros((5, 5))
     pairs[1, 3] = pairs[3, 1] = 0.5
     assert "the pair c1 × c3 differs by 50.0%;" in replace(measured(), two_way=pairs).verdict
+
+
+@pytest.mark.parametrize(
+    ("distances", "words"),
+    [
+        ((0.1, 0.0, 0.0, 0.0, 0.0), LIKE),
+        ((0.0, 0.2, 0.0, 0.0, 0.0), FAIR),  # at most
+        ((0.1, 0.1, 0.1, 0.1, 0.1), FAIR),  # on average
+        ((0.0, 0.5, 0.0, 0.0, 0.0), FAR),
+        ((0.2, 0.2, 0.2, 0.2, 0.2), FAR),
+    ],
+)
+def test_columns_by_themselves_decide_too(distances: tuple[float, ...], words: str) -> None:
+    told = replace(measured(), one_way=distances).verdict
+    assert words in told
+    assert ("the column c1 differs by 50.0%;" in told) == (max(distances) == 0.5)
+
+
+def test_one_column_that_two_tables_share_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, made = pa.table({"a": ["x"] * 50}), pa.table({"a": ["y"] * 50})
+    found = ob.synth.quality(real, made)
+    assert found.verdict == (
+        "The synthetic table differs a lot from the real one: the column a differs by 100.0%; columns differ by 100.0%."
+    )
+    assert LIKE in ob.synth.quality(real, real).verdict
+    monkeypatch.setenv("OBORO_LANGUAGE", "ja")
+    assert "合成した表は実際の表と大きく異なります：列 a の違い 100.0%、列の違い 100.0%。" in str(found)
+
+
+def test_a_table_without_rows_is_not_compared() -> None:
+    some = pa.table({"a": ["x", "y"]})
+    for real, made, which in ((some.slice(0, 0), some, "real"), (some, some.slice(0, 0), "synthetic")):
+        with pytest.raises(DataError, match=f"the {which} table has no rows"):
+            ob.synth.quality(real, made)
 
 
 def test_columns_whose_rows_no_longer_belong_together_are_far_from_the_real_ones() -> None:

@@ -152,6 +152,12 @@ def read_both(data: Data, synthetic: Any, domain: Domain | None = None) -> Both:
             given=f"real: {', '.join(real.types)}; synthetic: {', '.join(made.types)}",
             needed="columns of the same names",
         )
+    if real.count_units(Unit.row()) == 0:
+        raise DataError(
+            "the real table has no rows",
+            given="0 rows",
+            needed="rows to compare the synthetic ones with",
+        )
     if made.count_units(Unit.row()) == 0:
         raise DataError(
             "the synthetic table has no rows",

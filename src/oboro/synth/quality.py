@@ -272,6 +272,8 @@ def listed(names: Sequence[str]) -> str:
 
 # Up to the first limit a table behaves like the real one, up to the second it keeps its main features.
 LIMITS = {
+    "columns": (0.05, 0.15),  # distance of a column, on average
+    "worst column": (0.15, 0.45),
     "pairs": (0.05, 0.15),  # distance of a pair of columns, on average
     "worst pair": (0.15, 0.45),
     "correlation": (0.1, 0.3),  # how far the correlation that changed most is from that of real rows
@@ -362,12 +364,14 @@ class Quality:
 
     @property
     def verdict(self) -> str:
-        """One line. Its words are those of the worst figure, which it names: distances of pairs, on average and at most, the
-        correlation that changed most, what a classifier loses; and before all of them, that real rows were copied."""
+        """One line. Its words are those of the worst figure, which it names: distances of columns and of pairs, on average and at most,
+        the correlation that changed most, what a classifier loses; and before all of them, that real rows were copied."""
         changed = self.worst_correlation
         grades = {
             name: int(np.searchsorted(LIMITS[name], value))
             for name, value in (
+                ("columns", self.mean_one_way),
+                ("worst column", max(self.one_way)),
                 ("pairs", self.mean_two_way),
                 ("worst pair", float(self.two_way.max(initial=0))),
                 ("correlation", 0.0 if changed is None else changed.distance),
@@ -380,7 +384,9 @@ class Quality:
             "The synthetic table keeps the main features of the real one",
             "The synthetic table differs a lot from the real one",
         )[grade]
-        parts = [f"columns differ by {self.mean_one_way:.1%}", f"pairs by {self.mean_two_way:.1%}"]
+        parts = [f"columns differ by {self.mean_one_way:.1%}"]
+        if len(self.columns) > 1:
+            parts.append(f"pairs by {self.mean_two_way:.1%}")
         if self.useful is not None:
             parts.append(
                 f"a classifier trained on it reaches an AUC of {self.useful.synthetic:.3f} ({self.useful.real:.3f} on real data)"
@@ -391,6 +397,9 @@ class Quality:
             figures = f"{self.near.single:.1%} of its rows equal a single real row, {self.near.real_single:.1%} would by chance; {figures}"
         elif grade and changed is not None and grades["correlation"] == grade:
             figures = f"the correlation {changed}; {figures}"
+        elif grade and grades["worst column"] == grade:
+            place = int(np.argmax(self.one_way))
+            figures = f"the column {plain(self.columns[place].name)} differs by {self.one_way[place]:.1%}; {figures}"
         elif grade and grades["worst pair"] == grade:
             i, j = np.unravel_index(int(self.two_way.argmax()), self.two_way.shape)
             names = " × ".join(plain(self.columns[place].name) for place in sorted((i, j)))
