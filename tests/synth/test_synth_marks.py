@@ -14,6 +14,7 @@ import pytest
 import oboro as ob
 from oboro.errors import CertificateError, DataError, OboroError, ParameterError
 from oboro.ledger import canonical
+from oboro.release.plan import encoded
 from oboro.synth.marks import BESIDE, mark_within, read_mark, write_records
 
 UNIT = ob.Unit.row()
@@ -77,6 +78,7 @@ def test_records_that_were_changed_are_found(model: ob.synth.Model, tmp_path: Pa
     pq.write_table(other_records(pq.read_table(path)), path)
     with pytest.raises(CertificateError, match="does not hold the records"):
         ob.synth.check(path)
+    path.unlink()
     write_records(other_records(model.sample(40)), path)  # real rows, say, with the mark of a draw
     assert ob.synth.check(path)["redrawn"] is False
     with pytest.raises(CertificateError, match="does not hold what the model draws"):
@@ -85,6 +87,38 @@ def test_records_that_were_changed_are_found(model: ob.synth.Model, tmp_path: Pa
     (tmp_path / "made.csv").write_text((tmp_path / "made.csv").read_text() + "\n")
     with pytest.raises(CertificateError, match="does not hold the records"):
         ob.synth.check(tmp_path / "made.csv")
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+@pytest.mark.parametrize("hashed", [True, False])
+def test_real_rows_with_the_metadata_of_a_draw_are_not_replaced(
+    model: ob.synth.Model, tmp_path: Path, ending: str, hashed: bool
+) -> None:
+    path = tmp_path / f"made{ending}"
+    made = model.sample(40)
+    if hashed:
+        write_records(made, path)
+        write_records(model.sample(40), path)  # synthetic records are
+        made = pq.read_table(path) if ending == ".parquet" else pa.ipc.open_file(path).read_all()
+    for real in (other_records(made), made.append_column("more", pa.array([[1]] * 40))):
+        path.write_bytes(encoded(real, ending))
+        before = path.read_bytes()
+        with pytest.raises(ParameterError, match="may be real data"):
+            write_records(model.sample(40), path)
+        assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json"])
+def test_a_mark_without_a_hash_is_that_of_no_file(model: ob.synth.Model, tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"made{ending}"
+    beside = write_records(model.sample(5), path)
+    assert beside is not None
+    mark = json.loads(beside.read_bytes())
+    beside.write_text(json.dumps({name: part for name, part in mark.items() if name != "sha256"}))
+    path.write_text("age,sex\n3,f\n")
+    with pytest.raises(ParameterError, match="may be real data"):
+        write_records(model.sample(5), path)
+    assert path.read_text() == "age,sex\n3,f\n"
 
 
 def test_a_mark_names_a_release_that_a_key_signed(

@@ -181,24 +181,38 @@ def check_file(path: str | Path) -> Path:
 
 
 def is_marked(where: Path) -> bool:
-    """Whether a file says that it is synthetic. A mark beside it must be of what it holds: real data may have come into its place."""
+    """Whether a file says that it is synthetic, and holds what its mark was made for.
+
+    Real data may have come into its place, or have taken over the metadata of a table that a model drew: so a mark without a hash
+    is that of no file.
+    """
+    ending = where.suffix.lower()
+    try:
+        if ending in WITHIN:
+            return _fits_within(where, ending)
+        said = read_mark(where.with_name(where.name + BESIDE).read_bytes())
+        if said is None:
+            return False
+        with where.open("rb") as file:
+            return bool(said.get("sha256") == hashlib.file_digest(file, "sha256").hexdigest())
+    except Exception:  # no such file, or not what its name says: whatever the bytes are
+        return False
+
+
+def _fits_within(where: Path, ending: str) -> bool:
+    """Whether a Parquet or Arrow file carries a mark of its own records. These are read only if it may be so."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    ending, beside = where.suffix.lower(), where.with_name(where.name + BESIDE)
-    try:
-        if ending in WITHIN:
-            schema = pq.read_schema(where) if ending == ".parquet" else pa.ipc.open_file(where).schema
-            found = (schema.metadata or {}).get(_KEY)
-        else:
-            found = beside.read_bytes()
-    except (OSError, ValueError):  # no such file, or not what its name says
-        return False
-    said = None if found is None else read_mark(found)
-    if said is None or ending in WITHIN:
-        return said is not None
-    with where.open("rb") as file:
-        return said.get("sha256") in (None, hashlib.file_digest(file, "sha256").hexdigest())
+    with pa.OSFile(str(where)) as file:
+        opened = pq.ParquetFile(file) if ending == ".parquet" else pa.ipc.open_file(file)
+        schema = opened.schema_arrow if ending == ".parquet" else opened.schema
+        found = (schema.metadata or {}).get(_KEY)
+        said = None if found is None else read_mark(found)
+        if said is None or "sha256" not in said:
+            return False
+        table = opened.read(use_threads=False) if ending == ".parquet" else opened.read_all()
+        return bool(table.num_rows == said["records"] and said["sha256"] == digest(table, ending))
 
 
 def write_records(table: Table, path: str | Path) -> Path | None:
