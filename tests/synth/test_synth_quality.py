@@ -165,3 +165,58 @@ def test_a_column_with_no_values_is_compared(kind: pa.DataType, tmp_path: Path) 
     write_quality(found, tmp_path / "n.html")
     some = table.set_column(1, "b", pa.array(["p", None, "q", None]))
     assert ob.synth.quality(table, some).one_way == (0.0, 0.5, 0.0)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("odd", [float("inf"), float("-inf"), float("nan"), 1e308, -1e308, 1.7e308, 5e-324])
+def test_numbers_of_any_size_are_compared_in_silence(odd: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    one = rng.normal(size=200)
+    two = one + rng.normal(size=200)
+    label = np.where(two > 0, "y", "n")
+    usual = pa.table({"one": one, "two": two, "label": label})
+    some = np.where(np.arange(200) % 50 == 0, odd, one)
+    both = np.where(np.arange(200) % 50 == 1, -1.7e308, some)
+    tables = [usual] + [pa.table({"one": values, "two": two, "label": label}) for values in (some, both)]
+    for real in tables:
+        for made in tables:
+            found = ob.synth.quality(real, made)
+            assert np.isfinite(found.correlation).all()
+            assert np.isfinite(found.near.distances).all()
+            write_quality(found, tmp_path / "q.html")
+    if not np.isfinite(odd):  # is missing
+        known = np.arange(200) % 50 != 0
+        expected = np.corrcoef(one[known], two[known])[0, 1]
+        assert ob.synth.quality(tables[1], usual).correlation[0, 1] == pytest.approx(expected)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_a_correlation_does_not_depend_on_the_scale(scale: float) -> None:
+    rng = np.random.default_rng(3)
+    one = rng.normal(size=300)
+    two = one + rng.normal(size=300)
+    found = ob.synth.quality(table := pa.table({"one": one * scale, "two": two * scale}), table)
+    assert found.correlation[0, 1] == pytest.approx(np.corrcoef(one, two)[0, 1])
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_correlation_that_cannot_be_computed_is_left_out(tmp_path: Path) -> None:
+    x, gaps = list(range(20)), [None] * 10
+    made = pa.table({"x": x, "y": x, "same": x, "first": [*x[:10], *gaps], "last": [*gaps, *x[:10]]})
+    real = made.set_column(2, "same", pa.array([0.1] * 20))
+    found = ob.synth.quality(real, made)
+    assert found.correlated == ("x", "y", "first", "last")
+    assert np.isnan(found.correlation[2, 3])
+    assert np.isnan(found.synthetic_correlation[2, 3])
+    assert found.correlation_error == 0
+    assert "same" not in str(found.worst_correlation)
+    write_quality(found, tmp_path / "q.html")
+    assert "nan" not in (tmp_path / "q.html").read_text(encoding="utf-8").partition("<main")[2].lower()
+    # real columns that belong together, and one that no longer varies: that is lost
+    changed = ob.synth.quality(made.select(["x", "y"]), real.select(["x"]).append_column("y", real["same"]))
+    assert changed.worst_correlation is not None
+    assert changed.worst_correlation.distance == pytest.approx(1)
+    alone = ob.synth.quality(real.select(["x", "same"]), made.select(["x", "same"]))
+    assert alone.worst_correlation is None
+    assert alone.to_dict()["worst_correlation"] is None

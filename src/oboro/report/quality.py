@@ -138,7 +138,7 @@ def _correlations(quality: Quality, change: Floats) -> str:
         return ""
     apart = ~np.eye(len(quality.correlated), dtype=bool)
     both = np.abs([quality.correlation[apart], quality.synthetic_correlation[apart]])
-    full = 1.0 if float(np.max(both)) > 0.6 else 0.5
+    full = 1.0 if float(np.nan_to_num(both).max()) > 0.6 else 0.5
     shown = (
         ("real_correlation", quality.correlation, full),
         ("made_correlation", quality.synthetic_correlation, full),
@@ -234,6 +234,8 @@ def _squares(
             if i == j:
                 continue
             value = float(values[i, j])
+            if np.isnan(value):  # cannot be computed
+                continue
             told = escape(f"{name}, {other}: {value:.3f}")
             place = f'x="{margin + j * edge}" y="{top + i * edge}" width="{edge}" height="{edge}"'
             kind = "plus" if value >= 0 else "minus"

@@ -218,7 +218,7 @@ def _day(number: float) -> str:
 
 
 def _numbers(source: DuckTable, name: str, shape: str) -> Floats:
-    """As a release reads them; nan for what it does not."""
+    """As a release reads them; nan for what it does not, and for what is not finite."""
     base, field = base_type(source.types[name]), quoted(name)
     number = (
         f"CAST({day_sql(field, base)} - DATE '1970-01-01' AS DOUBLE)"
@@ -227,7 +227,8 @@ def _numbers(source: DuckTable, name: str, shape: str) -> Floats:
     )
     # columns are read one by one, and a row must stand at the same place in each
     values = in_order(source, f"SELECT {number} AS v FROM {source.relation}")["v"]
-    return np.asarray(np.ma.filled(np.ma.asarray(values, dtype=float), np.nan), float)
+    known = np.asarray(np.ma.filled(np.ma.asarray(values, dtype=float), np.nan), float)
+    return np.where(np.isfinite(known), known, np.nan)
 
 
 def _labels(source: DuckTable, name: str, column: Column | None) -> list[str | None]:

@@ -99,8 +99,9 @@ def _scaled(columns: Sequence[Compared], real: bool, rows: Integers) -> Floats:
         values = (column.real if real else column.synthetic)[rows]
         if column.numeric:
             known = column.real[~np.isnan(column.real)]
-            width = float(known.max() - known.min()) if known.size else 1.0
-            values = values / (width or 1.0)
+            half = float(known.max() / 2 - known.min() / 2) if known.size else 0.5  # never overflows
+            with np.errstate(over="ignore"):  # a value far beyond all real ones
+                values = np.clip(values / 2 / (half or 0.5), -1e300, 1e300)
         table.append(np.nan_to_num(values, nan=-9.0))  # missing is near missing only
     return np.stack(table)
 
@@ -174,7 +175,9 @@ def usefulness(
     def table(real: bool, rows: Integers) -> tuple[Floats, Bools]:
         answer = (chosen.real if real else chosen.synthetic)[rows]
         known = ~np.isnan(answer)
-        facts = np.stack([(column.real if real else column.synthetic)[rows] for column in others], axis=1)
+        facts = np.stack(
+            [(column.real if real else column.synthetic)[rows] / _huge(column) for column in others], axis=1
+        )
         return facts[known], answer[known] == 1
 
     order = rng.permutation(chosen.real.size)[:MOST_ROWS]
@@ -193,6 +196,12 @@ def usefulness(
             learner = HistGradientBoostingClassifier(random_state=0).fit(seen, labels)
         scores.append(float(roc_auc_score(answers, learner.predict_proba(facts)[:, 1])))
     return Usefulness(chosen.name, chosen.labels[1], scores[0], scores[1])
+
+
+def _huge(column: Compared) -> float:
+    """By what to divide numbers so large that sums of them would overflow; 1 for all others."""
+    most = max(float(np.nanmax(np.abs(part), initial=0)) for part in (column.real, column.synthetic))
+    return most if most > 1e150 else 1.0
 
 
 # The pairs and triples that came out worst, by name.
@@ -297,7 +306,8 @@ class Quality:
     columns: tuple[Compared, ...] = field(repr=False)
     one_way: tuple[float, ...]  # total variation of each column
     two_way: Floats = field(repr=False)  # of each pair
-    correlation: Floats = field(repr=False)  # real, among numbers and columns of two labels
+    # real, among numbers and columns of two labels; nan where it cannot be computed
+    correlation: Floats = field(repr=False)
     synthetic_correlation: Floats = field(repr=False)
     correlated: tuple[str, ...]
     useful: Usefulness | None
@@ -321,11 +331,9 @@ class Quality:
     @property
     def correlation_error(self) -> float:
         above = np.triu_indices(len(self.correlated), 1)
-        return (
-            float(np.abs(self.correlation - self.synthetic_correlation)[above].mean())
-            if above[0].size
-            else 0.0
-        )
+        change = np.abs(self.correlation - self.synthetic_correlation)[above]
+        change = change[~np.isnan(change)]
+        return float(change.mean()) if change.size else 0.0
 
     @property
     def lost(self) -> float:
@@ -337,10 +345,11 @@ class Quality:
     @property
     def worst_correlation(self) -> Changed | None:
         """The pair whose correlation is farthest from that of the real rows."""
-        if len(self.correlated) < 2:
-            return None
         change = np.abs(self.correlation - self.synthetic_correlation)
-        i, j = max(combinations(range(len(self.correlated)), 2), key=lambda pair: change[pair])
+        pairs = [pair for pair in combinations(range(len(self.correlated)), 2) if not np.isnan(change[pair])]
+        if not pairs:
+            return None
+        i, j = max(pairs, key=lambda pair: change[pair])
         return Changed(
             (self.correlated[i], self.correlated[j]),
             float(self.correlation[i, j]),
@@ -510,7 +519,10 @@ def quality(
     pairs = np.zeros((len(columns), len(columns)))
     for i, j in combinations(range(len(columns)), 2):
         pairs[i, j] = pairs[j, i] = _pair_distance(columns[i], columns[j])
-    used = [column for column in columns if column.numeric or column.size <= 3]
+    used = [column for column in columns if (column.numeric or column.size <= 3) and _unit(column.real).any()]
+    correlation = _correlations([column.real for column in used])
+    # a synthetic column that does not vary goes with no other: what there was is lost
+    made = np.nan_to_num(_correlations([column.synthetic for column in used]))
     rng = np.random.default_rng(whole("seed", seed, least=0))
     return Quality(
         columns[0].real.size,
@@ -518,8 +530,8 @@ def quality(
         columns,
         tuple(_distance(column.real_bins, column.synthetic_bins, column.size) for column in columns),
         pairs,
-        _correlations([column.real for column in used]),
-        _correlations([column.synthetic for column in used]),
+        correlation,
+        np.where(np.isnan(correlation), np.nan, made),
         tuple(column.name for column in used),
         usefulness(columns, target, rng),
         nearness(columns, rng),
@@ -544,12 +556,21 @@ def _pair_distance(one: Compared, two: Compared) -> float:
 
 
 def _correlations(columns: Sequence[Floats]) -> Floats:
-    """Of the rows where both are known; 0 where one of them does not vary."""
+    """Of the rows where both are known; nan where one of them does not vary among these."""
     count = len(columns)
     out = np.eye(count)
     for i, j in combinations(range(count), 2):
         known = ~(np.isnan(columns[i]) | np.isnan(columns[j]))
-        one, two = columns[i][known], columns[j][known]
-        if one.size > 1 and one.std() > 0 and two.std() > 0:
-            out[i, j] = out[j, i] = float(np.corrcoef(one, two)[0, 1])
+        one, two = _unit(columns[i][known]), _unit(columns[j][known])
+        varied = one.any() and two.any()
+        out[i, j] = out[j, i] = float(np.clip(one @ two, -1, 1)) if varied else np.nan
     return out
+
+
+def _unit(values: Floats) -> Floats:
+    """What is known of a column, moved to mean 0 and scaled to length 1 without overflow; all 0 where it does not vary."""
+    values = values[~np.isnan(values)]
+    for _ in range(2):  # small differences between large numbers are scaled once more
+        values = values / (np.abs(values).max(initial=0) or 1.0)
+        values = values - (values.mean() if values.size else 0.0)
+    return values / (float(np.linalg.norm(values)) or 1.0)
