@@ -121,6 +121,31 @@ def test_a_mark_without_a_hash_is_that_of_no_file(model: ob.synth.Model, tmp_pat
     assert path.read_text() == "age,sex\n3,f\n"
 
 
+@pytest.mark.parametrize("ending", [".csv", ".json"])
+def test_what_stands_where_the_mark_would_be_is_left_alone(
+    model: ob.synth.Model, tmp_path: Path, ending: str
+) -> None:
+    """And no records are written without their mark."""
+    path = tmp_path / f"q{ending}"
+    beside = tmp_path / f"q{ending}{BESIDE}"
+    beside.mkdir()
+    with pytest.raises(ParameterError, match="is no mark of synthetic records"):
+        write_records(model.sample(5), path)
+    beside.rmdir()
+    for mine in ('{"mine": 1}', ""):
+        beside.write_text(mine)
+        with pytest.raises(ParameterError, match="is no mark of synthetic records"):
+            write_records(model.sample(5), path)
+        assert beside.read_text() == mine
+    assert not path.exists()
+    write_records(model.sample(5), tmp_path / "q.parquet")  # carries its own
+    beside.unlink()
+    assert write_records(model.sample(5), path) == beside
+    path.unlink()
+    assert write_records(model.sample(5), path) == beside  # a mark that was left is replaced
+    assert ob.synth.check(path)["unchanged"]
+
+
 def test_a_mark_names_a_release_that_a_key_signed(
     model: ob.synth.Model, ledger: ob.Ledger, tmp_path: Path
 ) -> None:

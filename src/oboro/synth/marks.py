@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -177,7 +178,22 @@ def check_file(path: str | Path) -> Path:
             needed="a new name, or that of synthetic records as they were written",
             fix=setting(output=next_to(where)),
         )
+    beside = where.with_name(where.name + BESIDE)
+    if where.suffix.lower() not in WITHIN and os.path.lexists(beside) and not _holds_a_mark(beside):
+        raise ParameterError(
+            f"{beside} is there, and is no mark of synthetic records",
+            given=told(output=str(path)),
+            needed="a name beside which the mark can be written",
+            fix=setting(output=next_to(where)),
+        )
     return where
+
+
+def _holds_a_mark(beside: Path) -> bool:
+    try:
+        return beside.is_file() and read_mark(beside.read_bytes()) is not None
+    except OSError:
+        return False
 
 
 def is_marked(where: Path) -> bool:
