@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,7 @@ import pytest
 import oboro as ob
 from oboro.errors import DataError
 from oboro.report.quality import write_quality
-from oboro.synth.quality import Quality, Usefulness
+from oboro.synth.quality import Quality, Usefulness, _distance
 
 LIKE, FAIR, FAR = "behaves like the real one", "keeps the main features", "differs a lot"
 
@@ -58,7 +60,8 @@ def test_a_correlation_that_is_lost_decides_and_is_named(real: float, made: floa
     one, two = np.eye(5), np.eye(5)
     one[1, 3] = one[3, 1] = real
     two[1, 3] = two[3, 1] = made
-    told = replace(found, correlation=one, synthetic_correlation=two).verdict
+    many = replace(found, rows=10_000, synthetic_rows=10_000)  # so that chance makes little of it
+    told = replace(many, correlation=one, synthetic_correlation=two).verdict
     assert words in told
     named = f"the correlation c1 × c3 is {made:.3f}, and {real:.3f} among real rows;" in told
     assert named == (words != LIKE)
@@ -199,3 +202,32 @@ def test_names_beside_squares_are_equally_large_whether_columns_are_few_or_many(
     sizes = re.findall(r'class="squares" width="(\d+)" viewBox="0 0 ([\d.]+)', page)
     assert sizes
     assert all(int(shown) / float(own) == pytest.approx(1.3, abs=0.01) for shown, own in sizes)
+
+
+@pytest.mark.parametrize("rows", [300, 1000, 4000])
+def test_two_tables_of_one_law_are_apart_by_chance_alone(rows: int) -> None:
+    """Chance is what it is said to be, and few rows do not condemn a table; nor does it hide that columns lost what they had in common."""
+    draw = np.random.default_rng(7)
+
+    def table(common: float) -> dict[str, Any]:
+        both = draw.normal(size=rows)
+        numbers = {f"c{i}": both * common + draw.normal(size=rows) for i in range(4)}
+        return {**numbers, "k": draw.choice(list("abc"), rows)}
+
+    found = ob.synth.quality(table(0.5), table(0.5))
+    assert found.mean_two_way == pytest.approx(found.chance, rel=0.06)
+    assert FAR not in found.verdict
+    assert (LIKE in found.verdict) or rows < 1000
+    assert any("Chance alone" in caution for caution in found.cautions) == (found.chance > 0.05)
+    assert LIKE not in ob.synth.quality(table(2), table(0)).verdict
+
+
+def test_chance_of_a_cell_is_that_of_a_binomial_number() -> None:
+    """Against sums over all ways in which the rows of both tables may be shared out."""
+    one, two = np.array([0, 0, 0, 1, 2, 2]), np.array([0, 1, 1, 3])
+    _, found = _distance(one, two, 5)
+    total = 0.0
+    for t in (4, 3, 2, 1):
+        ways = [math.comb(t, k) * 0.6**k * 0.4 ** (t - k) for k in range(t + 1)]
+        total += sum(way * abs(k / 6 - (t - k) / 4) for k, way in enumerate(ways)) / 2
+    assert found == pytest.approx(total)

@@ -233,7 +233,7 @@ def worst_triples(columns: Sequence[Compared], pairs: Floats) -> tuple[Worst, ..
     found: dict[tuple[int, ...], float] = {}
     for places in combinations(sorted(some), 3):
         cells = [(some[places[0]][k] * 6 + some[places[1]][k]) * 6 + some[places[2]][k] for k in (0, 1)]
-        found[places] = _distance(cells[0], cells[1], 6**3)
+        found[places], _ = _distance(cells[0], cells[1], 6**3)
     return _worst(found, columns)
 
 
@@ -318,6 +318,8 @@ class Quality:
     only_synthetic: tuple[str, ...] = ()
     where: Record = field(default_factory=dict)  # conditions of the draw, by the mark of the records
     unmarked: bool = False  # a model was given, and the records do not say that they came from it
+    by_chance: tuple[float, ...] = ()  # how far columns of two tables of so many rows of one law are apart
+    pairs_by_chance: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)  # and pairs
 
     @property
     def mean_one_way(self) -> float:
@@ -326,6 +328,12 @@ class Quality:
     @property
     def mean_two_way(self) -> float:
         above = self.two_way[np.triu_indices(len(self.columns), 1)]
+        return float(above.mean()) if above.size else 0.0
+
+    @property
+    def chance(self) -> float:
+        """How far pairs of columns are apart on average in two tables of so many rows, drawn from one law."""
+        above = self.pairs_by_chance[np.triu_indices(len(self.columns), 1)]
         return float(above.mean()) if above.size else 0.0
 
     @property
@@ -374,16 +382,20 @@ class Quality:
     @property
     def verdict(self) -> str:
         """One line. Its words are those of the worst figure, which it names: distances of columns and of pairs, on average and at most,
-        the correlation that changed most, what a classifier loses; and before all of them, that real rows were copied."""
+        the correlation that changed most, what a classifier loses; and before all of them, that real rows were copied. Distances count
+        by what is beyond chance, which makes a perfect model of few rows differ, too."""
         changed = self.worst_correlation
+        columns, pairs = _beyond(self.one_way, self.by_chance), _beyond(self.two_way, self.pairs_by_chance)
+        above = pairs[np.triu_indices(len(self.columns), 1)]
+        error = (1 / max(self.rows, 1) + 1 / max(self.synthetic_rows, 1)) ** 0.5  # of a correlation of 0
         grades = {
             name: int(np.searchsorted(LIMITS[name], value))
             for name, value in (
-                ("columns", self.mean_one_way),
-                ("worst column", max(self.one_way)),
-                ("pairs", self.mean_two_way),
-                ("worst pair", float(self.two_way.max(initial=0))),
-                ("correlation", 0.0 if changed is None else changed.distance),
+                ("columns", float(columns.mean())),
+                ("worst column", float(columns.max())),
+                ("pairs", float(above.mean()) if above.size else 0.0),
+                ("worst pair", float(above.max(initial=0))),
+                ("correlation", 0.0 if changed is None else float(_beyond(changed.distance, 2 * error))),
                 ("lost", self.lost),
             )
         }
@@ -407,10 +419,10 @@ class Quality:
         elif grade and changed is not None and grades["correlation"] == grade:
             figures = f"the correlation {changed}; {figures}"
         elif grade and grades["worst column"] == grade:
-            place = int(np.argmax(self.one_way))
+            place = int(np.argmax(columns))
             figures = f"the column {plain(self.columns[place].name)} differs by {self.one_way[place]:.1%}; {figures}"
         elif grade and grades["worst pair"] == grade:
-            i, j = np.unravel_index(int(self.two_way.argmax()), self.two_way.shape)
+            i, j = np.unravel_index(int(pairs.argmax()), pairs.shape)
             names = " × ".join(plain(self.columns[place].name) for place in sorted((i, j)))
             figures = f"the pair {names} differs by {self.two_way[i, j]:.1%}; {figures}"
         return f"{told}: {figures}."
@@ -428,6 +440,8 @@ class Quality:
                 found.append(
                     f"Not compared, because the {table} table lacks them: {listed([plain(name) for name in names])}"
                 )
+        if self.chance > LIMITS["pairs"][0]:
+            found.append(f"Chance alone makes pairs of columns differ by {self.chance:.1%} among so few rows")
         if self.unmarked:
             found.append("Nothing in these records says that they were drawn from the model")
         return tuple(found)
@@ -450,6 +464,7 @@ class Quality:
             },
             "mean_one_way": round(self.mean_one_way, 6),
             "mean_two_way": round(self.mean_two_way, 6),
+            "two_way_by_chance": round(self.chance, 6),
             "worst_pairs": [[*worst.names, round(worst.distance, 6)] for worst in self.worst_pairs],
             "worst_triples": [[*worst.names, round(worst.distance, 6)] for worst in self.worst_triples],
             "correlation_error": round(self.correlation_error, 6),
@@ -516,9 +531,10 @@ def quality(
     origin = origin_of(synthetic, loaded)
     read = read_both(data, synthetic, origin.domain)
     columns = read.columns
-    pairs = np.zeros((len(columns), len(columns)))
+    pairs, chance = np.zeros((2, len(columns), len(columns)))
     for i, j in combinations(range(len(columns)), 2):
-        pairs[i, j] = pairs[j, i] = _pair_distance(columns[i], columns[j])
+        pairs[i, j], chance[i, j] = pairs[j, i], chance[j, i] = _pair_distance(columns[i], columns[j])
+    ones = [_distance(column.real_bins, column.synthetic_bins, column.size) for column in columns]
     used = [column for column in columns if (column.numeric or column.size <= 3) and _unit(column.real).any()]
     correlation = _correlations([column.real for column in used])
     # a synthetic column that does not vary goes with no other: what there was is lost
@@ -528,7 +544,7 @@ def quality(
         columns[0].real.size,
         columns[0].synthetic.size,
         columns,
-        tuple(_distance(column.real_bins, column.synthetic_bins, column.size) for column in columns),
+        tuple(distance for distance, _ in ones),
         pairs,
         correlation,
         np.where(np.isnan(correlation), np.nan, made),
@@ -541,15 +557,35 @@ def quality(
         read.only_synthetic,
         origin.where,
         loaded is not None and not origin.marked,
+        tuple(by_chance for _, by_chance in ones),
+        chance,
     )
 
 
-def _distance(one: Integers, two: Integers, size: int) -> float:
-    shares = [np.bincount(bins, minlength=size) / max(bins.size, 1) for bins in (one, two)]
-    return float(np.abs(shares[0] - shares[1]).sum() / 2)
+def _distance(one: Integers, two: Integers, size: int) -> tuple[float, float]:
+    """How far apart two tables are, and how far they would be if chance alone had drawn both from one law.
+
+    Of t rows in a cell of both tables a binomial number is then in the first one, whose mean deviation de Moivre knew.
+    """
+    from scipy.special import gammaln
+
+    counts = [np.bincount(bins, minlength=size) for bins in (one, two)]
+    n, m = (max(bins.size, 1) for bins in (one, two))
+    share, (t, cells) = n / (n + m), np.unique(counts[0] + counts[1], return_counts=True)
+    k = np.floor(t * share) + 1
+    ways = gammaln(t + 1) - gammaln(k + 1) - gammaln(t - k + 1)
+    deviation = 2 * k * np.exp(ways + k * np.log(share) + (t - k + 1) * np.log1p(-share))
+    by_chance = float(cells[t > 0] @ deviation[t > 0]) * (1 / n + 1 / m) / 2
+    return float(np.abs(counts[0] / n - counts[1] / m).sum() / 2), by_chance
 
 
-def _pair_distance(one: Compared, two: Compared) -> float:
+def _beyond(distances: object, chance: object) -> Floats:
+    """What is left of distances without what chance adds to them: the squares of independent errors add up."""
+    squares = np.square(np.asarray(distances, np.float64)) - np.square(np.asarray(chance, np.float64))
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
+
+def _pair_distance(one: Compared, two: Compared) -> tuple[float, float]:
     real = one.real_bins * two.size + two.real_bins
     made = one.synthetic_bins * two.size + two.synthetic_bins
     return _distance(real, made, one.size * two.size)
