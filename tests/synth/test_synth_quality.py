@@ -58,7 +58,8 @@ def test_files_are_read_and_tables_that_share_nothing_refused(tmp_path: Path) ->
     with pytest.raises(ParameterError):
         ob.synth.quality(tmp_path / "real.csv", tmp_path / "made.csv", target="age")
     assert ob.synth.quality({"a": [1]}, {"a": [2]}).near.median >= 0  # one row is data too
-    assert ob.synth.quality({"a": [], "b": []}, {"a": [1], "b": [2]}).rows == 0
+    with pytest.raises(DataError, match="the real table has no rows"):
+        ob.synth.quality({"a": [], "b": []}, {"a": [1], "b": [2]})
 
 
 @pytest.mark.long("whole pages")
