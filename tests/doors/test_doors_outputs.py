@@ -22,6 +22,7 @@ REFUSED = (
     "the file has a second name",
     "the file has a name of SQLite's own",
     "is there, and is no draft",
+    "does not say that it is synthetic",
 )
 
 

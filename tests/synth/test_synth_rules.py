@@ -13,7 +13,7 @@ import pytest
 import oboro as ob
 from oboro.errors import DomainError, InputError, ParameterError
 from oboro.noise.bits import Bits
-from oboro.synth.conditions import Wanted
+from oboro.synth.conditions import Wanted, wanted_codes
 from oboro.synth.junction import Junction
 from oboro.synth.measured import Binned, Shape
 from oboro.synth.model import KnownSampler, _sampler
@@ -134,7 +134,7 @@ def test_no_record_breaks_random_rules_under_random_noise(seed: int, test_bits: 
     for plan in plans:
         assert broken(domain, drawn(plan, data, test_bits, 3000)) == 0
         sampler = _sampler(plan, plan.publish(plan.measure(plan.prepare(data), test_bits)))
-        wanted = ob.synth.copula.wanted_codes(domain, {"e": "q", "c": (-5, 0)})
+        wanted = wanted_codes(domain, {"e": "q", "c": (-5, 0)})
         try:
             codes = sampler.draw(500, wanted, rng)
         except ParameterError:
