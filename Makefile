@@ -29,9 +29,9 @@ studio: $(VENV)/installed-service
 test: $(VENV)/compiled
 	$(BIN)/python $(PYTEST:auto=$(WORKERS)) -m "not long"
 
-# The rest.
+# The rest. `make test-long MINUTES=30` begins no test after half an hour, and says how many were left.
 test-long: $(VENV)/compiled
-	$(BIN)/python $(PYTEST) -m long --cpu=$(VENV)/cpu.json
+	$(BIN)/python $(PYTEST) -m long --cpu=$(VENV)/cpu.json $(if $(MINUTES),--minutes=$(MINUTES))
 
 # Apache Spark, for real: in one process, as a cluster of processes, and by Connect. Needs Java 17 or later.
 test-spark: $(SPARK)/installed

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from support import repeatable
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+OUT_OF_TIME = "no minutes left"
 REPEATED = ("audit", "dynamics", "noise", "secure", "statistics", "synth", "tables")
 
 
@@ -82,10 +84,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--cpu", metavar="FILE", help="write the CPU time of every test to FILE and show the ten slowest"
     )
+    parser.addoption(
+        "--minutes",
+        metavar="N",
+        type=float,
+        help="begin no test after so many minutes, and say how many were left",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Account(config))
+    if config.option.minutes is not None:
+        config.pluginmanager.register(Minutes(config.option.minutes))
+
+
+class Minutes:
+    """A limit for machines that may be slow: what has not begun by then is skipped, which the last lines say."""
+
+    def __init__(self, minutes: float) -> None:
+        self.end = time.monotonic() + 60 * minutes
+        self.left = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        if time.monotonic() > self.end:
+            pytest.skip(OUT_OF_TIME)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.left += bool(report.skipped and OUT_OF_TIME in str(report.longrepr))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.left:
+            terminalreporter.write_line(f"left out for want of time: {self.left} tests")
 
 
 class Account:
