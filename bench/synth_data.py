@@ -307,7 +307,8 @@ def _column(name: str, how: tuple[Any, ...] | None, values: list[Any]) -> Column
     return Integer(name, *how) if len(how) == 2 else Real(name, *how)
 
 
-# One grid for whoever is compared: at most sixteen bins a column, at quantiles of the data, which flatters whoever needs bins by hand.
+# One grid for whoever is compared: at most sixteen bins a column, at quantiles of the data, which flatters whoever needs bins by hand;
+# and one that needs no data: as many bins of equal width.
 
 BINS = 16
 
@@ -327,6 +328,38 @@ class Grid:
                 seen = np.array([float(v) for v in task.data[column.name] if v is not None])
                 edges[column.name] = np.unique(np.quantile(seen, np.arange(1, BINS) / BINS))
         return cls(task.domain, edges)
+
+    @classmethod
+    def even(cls, task: Task) -> Grid:
+        """What is known without the data: bins of equal width, each with a whole number of steps where there are as many."""
+        edges = {
+            column.name: np.array(
+                [float(column.value(column.size * i // BINS)) for i in range(1, BINS)]
+                if column.size > BINS
+                else [float(column.value(i)) for i in range(1, column.size)]
+            )
+            for column in task.domain
+            if column.kind != "category"
+        }
+        return cls(task.domain, edges)
+
+    def values(self, codes: Any, rng: np.random.Generator) -> dict[str, list[Any]]:
+        """A value for each code: of a bin any value in it, all alike."""
+        found: dict[str, list[Any]] = {}
+        for column, mine, size in zip(self.domain, codes, self.sizes, strict=True):
+            if column.kind == "category":
+                said = [*column.values, None]
+                found[column.name] = [said[code] for code in mine]
+                continue
+            every = np.array([float(column.value(i)) for i in range(column.size)])
+            first = np.searchsorted(every, [-np.inf, *self.edges[column.name], np.inf])
+            place = first[:-1][np.minimum(mine, size - 2)]
+            width = np.diff(first)[np.minimum(mine, size - 2)]
+            drawn = every[place + (rng.random(mine.size) * width).astype(np.int64)]
+            found[column.name] = [
+                None if code == size - 1 else str(value) for code, value in zip(mine, drawn, strict=True)
+            ]
+        return found
 
     @property
     def sizes(self) -> list[int]:

@@ -1,7 +1,7 @@
 """Synthetic data beside AIM and MST of OpenDP, on public tables that are not Adult: distances, AUC, SDMetrics, processor time, with error bars.
 
 `make bench PART=synth` makes the environment of the peers, `.venv-aim`. Everybody gets the same rows and the same rho; peers are given bins
-at the quantiles of the data, which nobody would know. AIM runs at full strength: 16 rounds for each column, tables of up to three columns, a model of up to 80 MB.
+at the quantiles of the data, which nobody would know; `PEERS=AIM-even` gives AIM as many bins of equal width instead, which need no data. AIM runs at full strength: 16 rounds for each column, tables of up to three columns, a model of up to 80 MB.
 
 All of it, nine tables at four budgets three times, takes half a day of one core or more, nearly all of it AIM's: about a minute for seven columns, and longer the more there are. So every run is kept in bench/synth_runs.jsonl as soon as it is done, and
 one that is there is not made again: stop it and start it as you like, and delete lines to have them made anew. One repeat of everything comes first, budget by
@@ -221,12 +221,18 @@ class Runs:
                     {k: [None if value is None else str(value) for value in v] for k, v in records.items()}
                 )
             else:
+                peer, _, even = by.partition("-")
+                bins = Grid.even(task) if even else grid
+                np.save(path, bins.codes(train))
                 rho = float(rho_within(Approx(eps, DELTA)))
-                answer = self.beside.ask(do=by, codes=str(path), sizes=grid.sizes, rho=rho, to=str(out))
+                answer = self.beside.ask(do=peer, codes=str(path), sizes=bins.sizes, rho=rho, to=str(out))
                 if "failed" in answer:
                     print(f"{by} failed on {table} at eps {eps}: {answer['failed']}", flush=True)
                     return None
                 spent, made = answer["seconds"], np.load(out)
+                if even:
+                    made = grid.codes(bins.values(made, np.random.default_rng(0)))
+                np.save(path, real)
             np.save(out, made)
             score = np.nan
             if self.beside.process is not None:

@@ -199,12 +199,13 @@ def test_a_mark_with_conditions_of_before_is_checked(tmp_path: Path) -> None:
     """Ages 200 to 300 were taken for 120, the last one."""
     model = model_in(tmp_path, TWO)
     wanted = wanted_codes(TWO, {"age": 120})
-    mark = mark_of_draw(20, 7, wanted, TWO, model.certificate)
+    mark = mark_of_draw(20, 7, wanted, TWO, model.certificate, model.bundle())
     write_records(marked(model.draw(20, wanted, 7), mark), tmp_path / "old.csv")
     model.save(tmp_path / "m.oboro")
-    checked = check(tmp_path / "old.csv", model=tmp_path / "m.oboro")
-    assert checked["redrawn"]
-    assert checked["where"] == {"age": ["120"]}
+    for kept in (None, tmp_path / "m.oboro"):
+        checked = check(tmp_path / "old.csv", model=kept)
+        assert checked["redrawn"]
+        assert checked["where"] == {"age": ["120"]}
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_a_file_says_what_it_is_and_from_which_draw(
     assert (beside is None) == (ending in (".parquet", ".arrow"))
     found = ob.synth.check(path)
     assert (found["synthetic"], found["records"], found["plan"]) == ("records", 40, "synth.quality")
-    assert (found["unchanged"], found["redrawn"], found["signed"]) == (True, False, False)
+    assert (found["unchanged"], found["redrawn"], found["signed"]) == (True, True, False)
     assert found["certificate"]["dataset"] == "people"
     again = ob.synth.check(path, model=model.save(tmp_path / "model.oboro"))
     assert again["redrawn"]
@@ -56,7 +56,7 @@ def test_a_file_says_what_it_is_and_from_which_draw(
 def test_a_table_that_a_user_writes_keeps_its_mark(model: ob.synth.Model, tmp_path: Path) -> None:
     pq.write_table(model.sample(30, seed=4), tmp_path / "own.parquet")
     found = ob.synth.check(tmp_path / "own.parquet")
-    assert (found["seed"], found["unchanged"]) == (4, False)
+    assert (found["seed"], found["unchanged"], found["redrawn"]) == (4, False, True)
     kept = model.save(tmp_path / "model.oboro")
     assert ob.synth.check(tmp_path / "own.parquet", model=kept)["redrawn"]
     fewer = model.sample(30, seed=4).slice(0, 20)
@@ -80,9 +80,9 @@ def test_records_that_were_changed_are_found(model: ob.synth.Model, tmp_path: Pa
         ob.synth.check(path)
     path.unlink()
     write_records(other_records(model.sample(40)), path)  # real rows, say, with the mark of a draw
-    assert ob.synth.check(path)["redrawn"] is False
-    with pytest.raises(CertificateError, match="does not hold what the model draws"):
-        ob.synth.check(path, model=kept)
+    for given in (None, kept):
+        with pytest.raises(CertificateError, match="does not hold what the model draws"):
+            ob.synth.check(path, model=given)
     write_records(model.sample(40), tmp_path / "made.csv")
     (tmp_path / "made.csv").write_text((tmp_path / "made.csv").read_text() + "\n")
     with pytest.raises(CertificateError, match="does not hold the records"):
@@ -172,10 +172,11 @@ def test_a_forged_certificate_is_not_that_of_the_model(model: ob.synth.Model, tm
     forged |= {"dataset": "census", "public_key": key.public_key().public_bytes_raw().hex()}
     mark["certificate"] = {**forged, "signature": key.sign(canonical(forged).encode()).hex()}
     beside.write_text(json.dumps(mark))
-    with pytest.raises(CertificateError, match="another certificate than the model"):
-        ob.synth.check(path, model=kept)
-    with pytest.raises(CertificateError, match="another key"):  # that of the model is not the forger's
-        ob.synth.check(path, model=kept, public_key=forged["public_key"])
+    for given in (None, kept):
+        with pytest.raises(CertificateError, match="another certificate than the model"):
+            ob.synth.check(path, model=given)
+        with pytest.raises(CertificateError, match="another key"):  # that of the model is not the forger's
+            ob.synth.check(path, model=given, public_key=forged["public_key"])
 
 
 def _certificate(change: Callable[[dict[str, object]], object]) -> Callable[[dict[str, object]], object]:
@@ -190,6 +191,9 @@ CHANGES: dict[str, Callable[[dict[str, object]], object]] = {
     "a part too many": lambda mark: mark.update(more=1),
     "a seed that is none": lambda mark: mark.update(seed=-1),
     "a certificate that is none": lambda mark: mark.update(certificate={}),
+    "a model that is none": lambda mark: mark.update(model="AAAA"),
+    "a model in other letters": lambda mark: mark.update(model="朧"),
+    "half a model": lambda mark: mark.update(model=mark["model"][: len(mark["model"]) // 8 * 4]),
 }
 
 

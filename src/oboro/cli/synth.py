@@ -220,7 +220,8 @@ def sample(
 def check(
     file: Annotated[Path, argument("FILE", "Synthetic records, or a model.")],
     model: Annotated[
-        Path | None, option("--model FILE", "The model they came from: they are drawn again and compared.")
+        Path | None,
+        option("--model FILE", "The model they came from, in place of the one in their mark."),
     ] = None,
     key: Annotated[
         str | None, option("--key HEX", "The public key you trust, in hex. Without it, the one in the file.")
@@ -232,7 +233,8 @@ def check(
     from oboro.synth import check
     from oboro.synth.marks import shown_conditions
 
-    checked = check(file, model=model, public_key=key)
+    with progress_bar():
+        checked = check(file, model=model, public_key=key)
     verified = checked["signed"] or checked["redrawn"]
     if json:
         show_json({"valid": verified, "key_checked": key is not None, **checked})

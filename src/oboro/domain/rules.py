@@ -201,7 +201,7 @@ def _known_column(name: object, columns: Mapping[str, Column], argument: str) ->
         raise DomainError(
             f"column {shown(name)} is not declared" + (f": did you mean {close!r}?" if close else ""),
             given=told(**{argument: shown(name)}),
-            needed="columns of the domain: " + ", ".join(columns),
+            needed=f"columns of the domain: {', '.join(columns)}",
             fix=Rule(f'"{close or next(iter(columns))}"', _key(close or next(iter(columns)))),
             argument=argument,
         )

@@ -218,6 +218,11 @@ class Release:
         table = self._table
         return table if carries_ends(table, level) else with_ends(table, intervals(table, level))
 
+    def bundle(self) -> bytes:
+        """The release and its certificate as one file, .oboro."""
+        inside = certify_file(self.certificate, BUNDLED[0], self._content, self._sign)
+        return bundled(dict(zip(BUNDLED, (self._content, inside.to_bytes()), strict=True)))
+
     @takes(path=path_of, certificate=path_of, by=names_of, outlines=path_of)
     def save(
         self,
@@ -252,8 +257,7 @@ class Release:
                 )
             table = self.plan.outlined(table, [by] if isinstance(by, str) else list(by or []), Path(outlines))
         if ending == BUNDLE:
-            inside = certify_file(self.certificate, BUNDLED[0], self._content, self._sign)
-            write_whole(path, bundled(dict(zip(BUNDLED, (self._content, inside.to_bytes()), strict=True))))
+            write_whole(path, self.bundle())
             return path
         if ending == workbook.ENDING:
             content = self._workbook(None if by is None and not not_negative else table)

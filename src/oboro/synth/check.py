@@ -14,8 +14,8 @@ from oboro.records import Record
 from oboro.release import Certificate, plan_from, verify_certificate
 from oboro.release.certificate import certificate_from, unpacked
 from oboro.synth.conditions import Wanted
-from oboro.synth.marks import BESIDE, WITHIN, digest, mark_within, read_mark, told_of, wanted_of
-from oboro.synth.model import MOST_RECORDS, load
+from oboro.synth.marks import BESIDE, WITHIN, digest, mark_within, model_within, read_mark, told_of, wanted_of
+from oboro.synth.model import MOST_RECORDS, Model, load, loaded
 from oboro.synth.plan import ModelPlan
 from oboro.synth.records import GaussianPlan
 
@@ -24,15 +24,15 @@ from oboro.synth.records import GaussianPlan
 def check(path: str | Path, *, model: str | Path | None = None, public_key: str | None = None) -> Record:
     """Checks that a file is synthetic data, and says of which release; raises `CertificateError` if it is not.
 
-    The signature of the certificate is verified, and the records by their hash. With `model`, the file of the model, they are drawn again
-    by the seed of their mark: then it is certain that they came from it ("redrawn"), under the versions of NumPy and of oboro that drew
-    them. Without it, the mark is what whoever wrote the file says. Records of the Gaussian method are a release themselves, and
+    The signature of the certificate is verified, and the records are drawn again by the seed of their mark, from the model in it or from `model`, the file
+    of one: then it is certain that they came from it ("redrawn"), under the versions of NumPy and of oboro that drew them. A mark of an earlier version holds no model:
+    then it is what whoever wrote the file says. Records of the Gaussian method are a release themselves, and
     their hash is signed. A model is checked too.
 
     >>> model = ob.synth.release(data, ob.synth.plan(domain, unit=unit, rho="0.5"), ledger=ledger)
     >>> import pyarrow.parquet as pq
     >>> pq.write_table(model.sample(100), "made.parquet")
-    >>> checked = ob.synth.check("made.parquet", model=model.save("people.oboro"))
+    >>> checked = ob.synth.check("made.parquet")
     >>> checked["plan"], checked["records"], checked["redrawn"]
     ('synth.quality', 100, True)
     """
@@ -69,16 +69,30 @@ def check(path: str | Path, *, model: str | Path | None = None, public_key: str 
             given=f"sha256 {found}",
             needed=f"{mark['records']:,} records, sha256 {mark.get('sha256', 'unknown')}",
         )
+    inside = model_within(mark)
     if model is not None:
-        _compare(where, mark, wanted, certificate, model, public_key, found)
+        _compare(where, mark, wanted, certificate, load(model), public_key, found)
+    elif inside is not None:
+        _compare(where, mark, wanted, certificate, _inside(inside, where), public_key, found)
     return _told(
         "records",
         certificate,
         {**mark, "where": told_of(wanted, plan.domain)},
         signed=False,
         unchanged="sha256" in mark,
-        redrawn=model is not None,
+        redrawn=model is not None or inside is not None,
     )
+
+
+def _inside(packed: bytes, where: Path) -> Model:
+    try:
+        return loaded(packed, where)
+    except DataError:
+        raise CertificateError(
+            f"the mark of {where} cannot be read",
+            given="a model in it that was changed, or that a newer version wrote",
+            needed="a mark as oboro wrote it",
+        ) from None
 
 
 def _told(what: str, certificate: Certificate, mark: Record | None, **checked: bool) -> Record:
@@ -196,7 +210,7 @@ def _compare(
     mark: Record,
     wanted: Mapping[int, Wanted],
     certificate: Certificate,
-    model: str | Path,
+    model: Model,
     public_key: str | None,
     found: str,
 ) -> None:
@@ -204,9 +218,8 @@ def _compare(
 
     Only `file`, the hash of the model's own file, is in the certificate of a model that was saved and not in that of one that was not.
     """
-    loaded = load(model)
-    loaded.certificate.verify_signature(public_key)
-    mine, theirs = loaded.certificate.record, certificate.record
+    model.certificate.verify_signature(public_key)
+    mine, theirs = model.certificate.record, certificate.record
     if mine["content"] != theirs["content"] or mine["ledger"] != theirs["ledger"]:
         raise CertificateError(
             f"{where} was drawn from another model",
@@ -222,7 +235,7 @@ def _compare(
     again = None
     if "seed" in mark:
         try:
-            again = digest(loaded.draw(mark["records"], wanted, mark["seed"]), where.suffix.lower())
+            again = digest(model.draw(mark["records"], wanted, mark["seed"]), where.suffix.lower())
         except ParameterError:  # conditions that leave no record
             again = None
     if again != found:

@@ -242,7 +242,7 @@ def _no_column(domain: Domain, name: object, value: object) -> ParameterError:
     return ParameterError(
         f"the model has no column {shown(name)}" + (f": did you mean {close!r}?" if close else ""),
         given=conditions({str(name): value}),
-        needed="columns of the model: " + ", ".join(domain.names),
+        needed=f"columns of the model: {', '.join(domain.names)}",
         fix=setting(where={column.name: meant}),
     )
 

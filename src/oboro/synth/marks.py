@@ -1,12 +1,13 @@
 """The mark of synthetic records: a file says what it is, from which release it comes, and how it was drawn.
 
-Parquet and Arrow carry it among their metadata, CSV and JSON in a file beside them. It holds the certificate of the model, the seed
-and the conditions of the draw, and the hash of the records. The certificate is signed. The rest is not, since whoever has a model draws
-from it without the ledger: that the records came from the model is shown by drawing them again.
+Parquet and Arrow carry it among their metadata, CSV and JSON in a file beside them. It holds the model and its certificate, the seed
+and the conditions of the draw, and the hash of the records. Model and certificate are signed. The rest is not, since whoever has a model draws
+from it without the ledger: that the records came from the model is shown by drawing them again, from the model in the mark.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -51,6 +52,7 @@ _PARTS: dict[str, Form] = {
     "seed?": _a_seed,
     "where?": dict,
     "certificate?": dict,
+    "model?": str,
 }
 
 
@@ -60,14 +62,33 @@ def mark(records: int) -> Record:
 
 
 def mark_of_draw(
-    records: int, seed: int, wanted: Mapping[int, Wanted], domain: Domain, certificate: Certificate
+    records: int,
+    seed: int,
+    wanted: Mapping[int, Wanted],
+    domain: Domain,
+    certificate: Certificate,
+    model: bytes,
 ) -> Record:
     """The mark of records that a model drew. Conditions are written as ranges [start, stop) of codes."""
     where = {
         domain.names[place]: [[int(a), int(b)] for a, b in zip(ranges.start, ranges.stop, strict=True)]
         for place, ranges in wanted.items()
     }
-    return {**mark(records), "seed": seed, "where": where, "certificate": certificate.to_dict()}
+    return {
+        **mark(records),
+        "seed": seed,
+        "where": where,
+        "certificate": certificate.to_dict(),
+        "model": base64.b64encode(model).decode(),
+    }
+
+
+def model_within(said: Record) -> bytes | None:
+    """The file of the model, from a mark; None where an earlier version wrote none."""
+    try:
+        return base64.b64decode(said["model"], validate=True) if "model" in said else None
+    except ValueError:
+        return b""  # no model is to be read there
 
 
 def marked(table: Table, said: Record) -> Table:

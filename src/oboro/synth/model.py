@@ -348,12 +348,12 @@ class Model:
         `where` sets conditions: {"sex": "F"}, {"region": ["north", "south"]}, {"age": (18, 64)} with both ends, of which None leaves one
         open, {"income": None} for missing.
         `seed` repeats a draw; it has no bearing on privacy, as the model is public once it is released. The table is marked as synthetic:
-        its metadata hold the certificate and the seed, Parquet and Arrow files keep them, and `check` reads them.
+        its metadata hold the model, its certificate and the seed, Parquet and Arrow files keep them, and `check` draws the records again.
         """
         count = whole("n", n, least=0, most=MOST_RECORDS)
         chosen = _any_seed() if seed is None else whole("seed", seed, least=0)
         wanted = wanted_codes(self.domain, where)
-        said = mark_of_draw(count, chosen, wanted, self.domain, self.certificate)
+        said = mark_of_draw(count, chosen, wanted, self.domain, self.certificate, self.bundle())
         return marked(self.draw(count, wanted, chosen), said)
 
     def draw(self, n: int, wanted: Mapping[int, Wanted], seed: int) -> Table:
@@ -374,13 +374,15 @@ class Model:
             raise
         return to_table(self.domain, with_sums(self.domain, codes))
 
+    def bundle(self) -> bytes:
+        """What `save` writes."""
+        return self._origin.bundle() if isinstance(self._origin, Release) else self._origin
+
     def save(self, path: str | Path) -> Path:
         """Writes one file: the measurements as they were committed, and their certificate."""
-        if isinstance(self._origin, Release):
-            return self._origin.save(path)
         where = Path(path)
         checked_ending(self.plan, where)
-        write_whole(where, self._origin)
+        write_whole(where, self.bundle())
         return where
 
     def __str__(self) -> str:
@@ -425,9 +427,6 @@ def load(path: str | Path) -> Model:
     >>> ob.synth.load(model.save("people.oboro")).sample(10, seed=1) == model.sample(10, seed=1)
     True
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     reads(path)
     try:
         packed = Path(path).read_bytes()
@@ -440,6 +439,14 @@ def load(path: str | Path) -> Model:
         ) from None
     except OSError:
         packed = b""
+    return loaded(packed, path)
+
+
+def loaded(packed: bytes, path: str | Path) -> Model:
+    """A model from what its file holds; errors name the file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     parts = unpacked(packed)
     if parts is None:
         raise DataError(
