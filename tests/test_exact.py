@@ -81,6 +81,27 @@ def test_limits() -> None:
             whole("n", bad, least=0, most=10)
 
 
+@pytest.mark.parametrize(
+    ("bad", "least", "most", "fix"),
+    [
+        (10**12, 0, 10**9, "n=1000000000"),
+        (-1, 0, 10, "n=0"),
+        (0, 1, None, "n=1"),
+        (-9, -3, 3, "n=-3"),
+        ("2.5", 0, 10, "n=2"),
+        ("0.5", 1, 10, "n=1"),
+        ("10.5", 1, 10, "n=10"),
+        (5, 1, 0, "n=0"),
+    ],
+)
+def test_a_number_out_of_range_is_answered_with_the_nearest_that_is_allowed(
+    bad: object, least: int, most: int | None, fix: str
+) -> None:
+    with pytest.raises(ParameterError) as refused:
+        whole("n", bad, least=least, most=most)
+    assert refused.value.fix == fix
+
+
 def test_show_is_short() -> None:
     assert [show(Fraction(x)) for x in ("0.1", "1e-10", "1/3", "12.50", "0", "-3")] == [
         "0.1",

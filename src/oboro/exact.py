@@ -125,11 +125,12 @@ def whole(name: str, value: object, *, least: int = 0, most: int | None = None) 
     number = rational(name, value, possible)
     limits = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
     if number.denominator != 1 or number < least or (most is not None and number > most):
+        near = max(math.floor(number), least)
         raise ParameterError(
             f"{name} is out of range",
             given=_handed(name, show(number), told),
             needed=limits,
-            fix=_handed(name, possible),
+            fix=_handed(name, near if most is None else min(near, most)),
         )
     return int(number)
 

@@ -166,7 +166,7 @@ def test_an_argument_like_no_other_is_left_out(people: ob.Session) -> None:
         {"kind": "integer", "name": "i", "low": 1, "high": 9, "stp": 2},
         {"kind": "integer", "name": "i", "low": 9, "high": 1},
         {"kind": "integer", "name": "i", "low": 0, "high": 10, "step": 3},
-        {"kind": "integer", "name": "i", "low": 0, "high": 2**63},
+        {"kind": "integer", "name": "i", "low": 1, "high": 2**63},
         {"kind": "real", "name": "r", "low": "0.5", "high": "0.1", "step": "0.1"},
         {"kind": "real", "name": "r", "low": 0, "high": 1},
         {"kind": "real", "name": "r", "low": 0, "high": "1e30", "step": 1},

@@ -22,6 +22,7 @@ import typer
 import oboro as ob
 from oboro.cli import main
 from oboro.cli.main import app
+from oboro.cli.options import read_unit
 from oboro.cli.terminal import typed
 from oboro.errors import declaration, setting, told
 from oboro.release import plan_from
@@ -162,12 +163,36 @@ def test_a_certificate_of_several_noises_is_shown(oboro: Command) -> None:
         ("table forecast --domain city.toml --eps 1 --strategy wavlet", "wavelet"),
         ("synth forecast --domain people.toml --eps 1 --delta 1e-6 --method marginal", "marginals"),
         ("reproduce kii-tabel1", "kii-table1"),
+        ("ledger create z.ledger --dataset a --unit rows --eps 1", "row"),
     ],
 )
 def test_a_slip_is_answered_with_the_nearest_name(oboro: Command, line: str, meant: str) -> None:
     code, _, err = oboro(line)
     assert code == 4
     assert f"did you mean '{meant}'?" in err
+    assert re.search(rf"(?m)^  fix .*\b{meant}\b", err), err
+
+
+@pytest.mark.parametrize(
+    ("unit", "fix"),
+    [
+        ("rows", "row"),
+        ("rows,replace", "row,replace"),
+        ("row:3", "row"),
+        ("persons:who:5", "person:who:5"),
+        ("person:who", "person:who:20"),
+        ("person:who:many,replace", "person:who:20,replace"),
+        ("cell:2:3", "cells:2:3"),
+        ("cells:2:x", "cells:2:1"),
+        ("signl:0.5", "signal:0.5:2"),
+        ("household", "person:user_id:20"),
+    ],
+)
+def test_a_unit_that_is_not_understood_is_answered_with_the_one_that_was_meant(unit: str, fix: str) -> None:
+    with pytest.raises(ob.OboroError) as refused:
+        read_unit(unit)
+    assert refused.value.fix == f"--unit {fix}"
+    assert read_unit(fix)
 
 
 def test_a_first_line_that_may_be_a_record_is_not_shown(oboro: Command) -> None:

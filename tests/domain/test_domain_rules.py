@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import oboro as ob
@@ -107,6 +111,36 @@ def test_a_total_gets_the_step_and_the_bounds_that_it_needs() -> None:
             ob.Domain([*parts, total], sums={"c": ["a", "b"]})
         wider = eval(str(refused.value.fix), {"ob": ob})
         assert ob.Domain([*parts, wider], sums={"c": ["a", "b"]}).rules.sums
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, np.float32("nan"), Decimal("nan")], ids=str)
+def test_what_is_missing_is_no_value_of_a_category_whatever_that_is_called(missing: object) -> None:
+    columns = [ob.Category("answer", ["yes", "None", "nan", "NaN"]), ob.Integer("age", 0, 9)]
+    for rules in (
+        {"impossible": [{"answer": missing, "age": 3}]},
+        {"impossible": [{"answer": ["yes", missing]}]},
+        {"known": {"answer": {missing: 3}}},
+    ):
+        with pytest.raises(DomainError, match=r"has no such value|a value that it does not have") as refused:
+            ob.Domain(columns, **rules)
+        assert ob.Domain(columns, **eval(f"dict({refused.value.fix})")).rules != ob.Domain(columns).rules
+    table = pa.table({"answer": pa.array([missing if missing is None else "nan", None]), "age": [3, 4]})
+    with pytest.raises(DomainError, match="has no such value") as refused:
+        ob.Domain(columns, impossible=table)
+    assert "what is missing meets no condition" in str(refused.value.needed)
+    for text in ("None", "nan", "NaN"):  # as a text it is the value
+        ((condition,),) = ob.Domain(columns, impossible=[{"answer": text}]).rules.impossible
+        assert columns[0].values[condition[1][0][0]] == text
+
+
+def test_a_table_of_combinations_without_rows_is_refused(tmp_path: Path) -> None:
+    columns = [ob.Category("work", ["job", "retired"]), ob.Integer("age", 0, 99)]
+    (tmp_path / "never.csv").write_text("work,age\n")
+    for none in (tmp_path / "never.csv", pa.table({"work": pa.array([], pa.string())})):
+        with pytest.raises(DomainError, match="the table of combinations has no rows") as refused:
+            ob.Domain(columns, impossible=none)
+        assert "leave impossible out" in str(refused.value.fix)
+    assert ob.Domain(columns, impossible=[]) == ob.Domain(columns)  # this does say that there is no rule
 
 
 def test_a_file_of_combinations_that_is_not_there(tmp_path: Path) -> None:

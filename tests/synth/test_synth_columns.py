@@ -13,10 +13,21 @@ from hypothesis import strategies as st
 
 import oboro as ob
 from oboro.arrays import Floats, Integers
+from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian
 from oboro.synth.codes import code_count
 from oboro.synth.marginals import Offers
-from oboro.synth.measured import COUNTINGS, Binned, Level, counting_of, measure_column, shape_of, variances
+from oboro.synth.measured import (
+    COUNTINGS,
+    Binned,
+    Level,
+    Shape,
+    _slopes,
+    counting_of,
+    measure_column,
+    shape_of,
+    variances,
+)
 from oboro.synth.model import _sampler
 from support import repeatable
 
@@ -84,6 +95,69 @@ def test_parts_that_noise_hides_follow_the_blocks_beside_them() -> None:
     cliff = [0, 0, 0, 1000, 5000, 5000, 0, 0, 0, 0]
     assert _cut_in_five(cliff, 3, 1000) == pytest.approx([0.04, 0.12, 0.2, 0.28, 0.36])
     assert _cut_in_five(cliff, 3, 1) == pytest.approx([0.2] * 5, abs=0.001)
+
+
+HUGE = [
+    ob.Integer("i", -(2**61), 2**61 - 1),
+    ob.Integer("j", -(2**62), 2**62, step=2**40, missing=0),
+    ob.Real("r", -(10**15), 10**15, "1e-3"),
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", ["quality", "marginals", "moments"])
+@pytest.mark.parametrize("alone", [0, 1, 2, None])
+def test_very_many_values_are_learned_without_a_warning(method: str, alone: int | None, test_bits) -> None:
+    """Single values are cut out at both ends, whose middles no double tells apart; and records come from there."""
+    columns = HUGE if alone is None else HUGE[alone : alone + 1]
+    domain = ob.Domain(columns)
+    plan = ob.synth.plan(domain, unit=ob.Unit.row(), eps=400, method=method)
+    ends = {
+        "i": [-(2**61), -(2**61) + 1, -(2**61) + 40, 2**61 - 40, 2**61 - 2, 2**61 - 1],
+        "j": [-(2**62), -(2**62) + 2**40, 0, None, 2**62 - 2**40, 2**62],
+        "r": [-1e15, -1e15 + 0.25, -1e15 + 2, 1e15 - 2, 1e15 - 0.25, 1e15],
+    }
+    data = {column.name: ends[column.name] * 20 for column in columns}
+    measured = plan.publish(plan.measure(plan.prepare(data), test_bits))
+    drawn = _sampler(plan, measured).draw(500, {}, np.random.default_rng(1))
+    for column, codes in zip(columns, drawn, strict=True):
+        middle = (codes > column.size // 8) & (codes < column.size // 8 * 7)
+        assert np.count_nonzero(middle) < (250 if column.name == "j" else 50)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_slope_between_blocks_whose_middles_are_one_double() -> None:
+    """As for the same blocks at 0: where they lie is nothing to a slope."""
+    edges = np.array([0, 1, 2, 4, 5, 7, 8])
+    found = []
+    for base in (0, 2**62 - 100):
+        mass = np.array([8.0, 6, 8, 2, 2, 1])
+        found.append(_slopes(Shape(base + edges[:-1], base + edges[1:], mass, base + 8)))
+    assert found[0].any()
+    assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("method", ["quality", "marginals", "moments"])
+@pytest.mark.parametrize("price", ["eps", "rho"])
+def test_one_column_is_learned_at_the_least_budget_that_can_be_planned(
+    method: str, price: str, test_bits
+) -> None:
+    """What a plan does not say it draws, it does not draw: that noise could not be made after the payment."""
+    domain = ob.Domain([ob.Category("b", ["x", "y"])])
+
+    def planned(budget: Fraction) -> Any:
+        try:
+            return ob.synth.plan(domain, unit=ob.Unit.row(), method=method, **{price: budget})
+        except ParameterError:
+            return None
+
+    decades = [Fraction(1, 10**place) for place in range(40)]
+    last = max(place for place in range(40) if planned(decades[place]))
+    assert 0 < last < 39
+    plans = [planned(decades[last] * part / 20) for part in range(20, 0, -1)]
+    assert None in plans
+    for plan in (plans[0], [plan for plan in plans if plan][-1]):  # the least, within a tenth of it
+        plan.publish(plan.measure(plan.prepare({"b": ["x"] * 9}), test_bits))
 
 
 @given(
@@ -250,7 +324,7 @@ def test_a_plan_of_an_earlier_version_counts_columns_as_it_did() -> None:
         assert [len(noises) for noises in plan.ones.noises] == [2, 3, 1]
         assert earlier.ones.counting == EARLIER
     with pytest.raises(ob.errors.ParameterError, match="counting"):
-        ob.release.plan_from(plan.to_dict() | {"counting": 3})
+        ob.release.plan_from(plan.to_dict() | {"counting": COUNTINGS + 1})
 
 
 def test_a_column_can_be_chosen_again_where_more_is_to_choose_than_one_pair() -> None:

@@ -182,6 +182,28 @@ def test_a_draft_says_what_is_not_read(oboro: Command, tmp_path: Path) -> None:
     assert code == 0
     assert "left out: day (dates that are not read: write them as 2013-10-22)" in out
     assert "column code: codes with leading zeros are kept as texts: 01 is not 1" in out
+    (tmp_path / "many.csv").write_text("code\n" + "".join(f"{i:04}\n" for i in range(200)))
+    assert "left out: code (more than 100 different codes; " in oboro("synth draft many.csv -o many.toml")[1]
+
+
+def test_a_file_without_rows_is_said_to_have_none(oboro: Command, tmp_path: Path) -> None:
+    (tmp_path / "none.csv").write_text("age\n")
+    (tmp_path / "one.csv").write_text("age\n3\n")
+    Domain([ob.Integer("age", 0, 99)]).to_toml(tmp_path / "d.toml")
+    assert oboro("ledger create l.ledger --dataset a --unit row,replace --eps 9 --delta 1e-4")[0] == 0
+    line = "--domain d.toml --eps 1 --delta 1e-6 --ledger l.ledger -o m.oboro"
+    for file, beside, said in (
+        ("none.csv", "", "the data has no rows"),
+        ("one.csv", "--method gaussian --records 9", "the data has too few rows"),
+    ):
+        code, _, err = oboro(f"synth release {file} {line} {beside}")
+        assert code == 4
+        assert said in err
+        assert "--n" not in err
+        assert "a file with more rows" in err
+    code, _, err = oboro(f"synth release none.csv {line} --dry-run")
+    assert code == 4
+    assert "--n NUMBER" in err  # nobody knows how many rows there are but who has the file
 
 
 def test_a_page_is_no_pdf(oboro: Command, tmp_path: Path) -> None:

@@ -92,6 +92,11 @@ def test_columns_that_are_not_there() -> None:
     with pytest.raises(ParameterError, match="no column 'agee': did you mean 'age'") as refused:
         wanted_codes(DOMAIN, {"agee": (18, 64)})
     assert refused.value.fix == "where={'age': (18, 64)}"
+    with pytest.raises(ParameterError, match="no column 'salary'\n") as refused:
+        wanted_codes(DOMAIN, {"salary": 3})
+    assert refused.value.fix is None  # a condition on another column would be another question
+    assert refused.value.argument == "where"
+    assert all(name in str(refused.value.needed) for name in DOMAIN.names)
 
 
 def test_conditions_that_are_typed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -125,6 +126,11 @@ def test_data_that_cannot_be_learned_from_is_refused_before_a_forecast_is_shown(
         assert code == 4
         assert why in err
         assert "expected error" not in err
+    os.mkfifo(tmp_path / "pipe.csv")  # as /dev/stdin is one: it is there, and cannot be read twice
+    code, _, err = oboro(RELEASE.replace("data.csv", "pipe.csv"))
+    assert code == 4
+    assert "not a regular file" in err
+    assert "write it to a file" in err
     assert oboro(f"{RELEASE} --name once -o model.oboro")[0] == 0
     (tmp_path / "data.csv").unlink()  # what was released is given again without the data
     assert oboro(f"{RELEASE} --name once -o model.oboro")[0] == 0

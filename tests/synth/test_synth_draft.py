@@ -16,7 +16,7 @@ import oboro as ob
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.errors import ParameterError
 from oboro.synth.codes import code_count, read_codes
-from oboro.synth.draft import CODES, NOT_UTF8, TIMES, UNREAD_DATES, UNREAD_NUMBERS, Draft
+from oboro.synth.draft import CODES, MANY_CODES, NOT_UTF8, TIMES, UNREAD_DATES, UNREAD_NUMBERS, Draft
 
 
 def drafted(data: Any, folder: Path) -> tuple[Domain, Draft, str]:
@@ -52,7 +52,7 @@ def drafted(data: Any, folder: Path) -> tuple[Domain, Draft, str]:
         (["1", "nan", "3"], Integer, None),
         (["inf", "1"], None, None),
         (["a", "1"], Category, None),
-        ([f"{i:04}" for i in range(300)], None, CODES),
+        ([f"{i:04}" for i in range(300)], None, MANY_CODES),
         ([f"{i:,}" for i in range(5000, 5300)], None, UNREAD_NUMBERS),
     ],
 )

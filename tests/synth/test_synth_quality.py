@@ -52,7 +52,7 @@ def test_files_are_read_and_tables_that_share_nothing_refused(tmp_path: Path) ->
     (tmp_path / "made.csv").write_text("age,day,sex\n" + "31,2020-01-02,F\n,2020-01-05,M\n" * 20)
     found = ob.synth.quality(tmp_path / "real.csv", tmp_path / "made.csv", target="sex")
     assert [column.numeric for column in found.columns] == [True, True, False]
-    assert found.columns[1].labels[0] == "up to 2020-01-01"
+    assert found.columns[1].labels[:2] == ("2020-01-01", "below 2020-01-05")
     with pytest.raises(DataError):
         ob.synth.quality({"a": [1]}, {"b": [1]})
     with pytest.raises(ParameterError):
@@ -168,6 +168,28 @@ def test_a_column_with_no_values_is_compared(kind: pa.DataType, tmp_path: Path) 
     assert ob.synth.quality(table, some).one_way == (0.0, 0.5, 0.0)
 
 
+def test_bins_of_numbers_hold_equally_many_real_rows_but_for_what_fills_one_or_lies_beyond() -> None:
+    real = [0] * 100 + list(range(1, 101))
+    column = read_both({"a": real}, {"a": [-5, 0.5, 100, 101, 3, None]}).columns[0]
+    assert column.labels[:2] == ("below 0", "0")
+    assert column.labels[-3:] == ("up to 100", "above 100", "missing")
+    counts = np.bincount(column.real_bins).tolist()
+    assert counts[:2] == [0, 100]
+    assert all(9 <= count <= 11 for count in counts[2:])
+    first = column.labels[2]
+    assert [column.labels[place] for place in column.synthetic_bins] == [
+        "below 0",
+        first,
+        "up to 100",
+        "above 100",
+        first,
+        "missing",
+    ]
+    same = read_both({"a": real}, {"a": real}).columns[0]
+    assert same.labels[0] == "0"  # what is empty in both is left out
+    assert same.labels[-2:] == ("up to 100", "missing")
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("odd", [float("inf"), float("-inf"), float("nan"), 1e308, -1e308, 1.7e308, 5e-324])
 def test_numbers_of_any_size_are_compared_in_silence(odd: float, tmp_path: Path) -> None:
@@ -184,6 +206,8 @@ def test_numbers_of_any_size_are_compared_in_silence(odd: float, tmp_path: Path)
             found = ob.synth.quality(real, made)
             assert np.isfinite(found.correlation).all()
             assert np.isfinite(found.near.distances).all()
+            moved = found.worst_mean
+            assert moved is None or np.isfinite([moved.real, moved.synthetic, moved.beyond]).all()
             write_quality(found, tmp_path / "q.html")
     if not np.isfinite(odd):  # is missing
         known = np.arange(200) % 50 != 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,16 @@ import pyarrow as pa
 import pytest
 
 import oboro as ob
+from oboro.arrays import Integers
+from oboro.domain.rules import Range
 from oboro.errors import DomainError, InputError, ParameterError
 from oboro.noise.bits import Bits
 from oboro.synth.conditions import Wanted, wanted_codes
-from oboro.synth.junction import Junction
+from oboro.synth.junction import Clique, Junction, Mask
 from oboro.synth.measured import Binned, Shape
 from oboro.synth.model import KnownSampler, _sampler
-from oboro.synth.rules import _inside, _kinds, cut, with_sums
+from oboro.synth.rules import _kinds, _zeros, cut, with_sums
+from support import steps
 
 ROW = ob.Unit.row()
 COLUMNS = [
@@ -503,6 +507,88 @@ def test_a_condition_that_possible_records_meet_is_answered(test_bits: Bits) -> 
     sampler = sampler_of(some, {"s": ["f"] * 30}, test_bits, unit=ROW, eps=5)
     (s,) = sampler.draw(7, {0: Wanted(np.array([1]), np.array([2]))}, np.random.default_rng(1))
     assert (s == 1).all()
+
+
+def _inside(codes: Integers, ranges: Sequence[Range]) -> Mask:
+    found = np.zeros(codes.shape, np.bool_)
+    for start, stop in ranges:
+        found |= (codes >= start) & (codes < stop)
+    return found
+
+
+def _by_whole_tables(domain: ob.Domain, codes: Sequence[Integers]) -> dict[Clique, Mask]:
+    """What rules leave possible, with a mark for every cell at every condition."""
+    found: dict[Clique, Any] = {}
+    for one in domain.rules.impossible:
+        columns = tuple(domain.names.index(name) for name, _ in one)
+        met = np.ix_(*(_inside(codes[i], ranges) for i, (_, ranges) in zip(columns, one, strict=True)))
+        table = found.setdefault(columns, np.ones([codes[i].size for i in columns], bool))
+        table[met] = False
+    return found
+
+
+def test_conditions_rule_out_the_same_cells_one_by_one_as_all_at_once() -> None:
+    draw = np.random.default_rng(4)
+
+    def conditions(sizes: Sequence[int]) -> list[dict[str, Any]]:
+        """Of one to all columns: a range, or several that may lie apart."""
+        found = []
+        for _ in range(draw.integers(1, 9)):
+            one: dict[str, Any] = {}
+            for i in draw.permutation(len(sizes))[: draw.integers(1, len(sizes) + 1)]:
+                ends = np.sort(draw.integers(0, sizes[i], (draw.integers(1, 4), 2)), axis=1)
+                one[f"x{i}"] = [f"{low}..{high}" for low, high in ends]
+            found.append(one)
+        return found
+
+    ruled_out = 0
+    for _ in range(300):
+        sizes = draw.integers(1, 13, draw.integers(1, 4)).tolist()
+        columns = [ob.Integer(f"x{i}", 0, size - 1) for i, size in enumerate(sizes)]
+        domain = ob.Domain(columns, impossible=conditions(sizes))
+        # the first codes of bins: in no order, some left out, and of a bin that is empty none
+        codes = [draw.permutation(size)[: draw.integers(1, size + 1)] for size in sizes]
+        codes = [np.append(one, np.iinfo(np.int64).max) for one in codes]
+        found = {one.columns: one.possible for one in _zeros(domain, codes)}
+        wanted = _by_whole_tables(domain, codes)
+        assert list(found) == list(wanted)
+        assert all(np.array_equal(found[one], wanted[one]) for one in wanted)
+        ruled_out += sum(int((~one).sum()) for one in wanted.values())
+    assert ruled_out > 3000
+
+
+def test_many_combinations_write_the_cells_that_they_pick_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many cells as conditions pick; a mark for every cell at every condition would be 4 * 10^6 for these."""
+    written = 0
+
+    class Counted(np.ndarray):
+        def __setitem__(self, at: Any, value: Any) -> None:
+            nonlocal written
+            written += np.asarray(self[at]).size
+            super().__setitem__(at, value)
+
+    values, pairs = [f"v{i}" for i in range(100)], np.random.default_rng(1).choice(100**2, 400, replace=False)
+    domain = ob.Domain(
+        [ob.Category("a", values), ob.Category("b", values)],
+        impossible=[{"a": f"v{pair // 100}", "b": f"v{pair % 100}"} for pair in pairs],
+    )
+    made: list[int] = []
+
+    def ones(shape: Any, dtype: Any) -> Any:
+        made.append(int(np.prod(shape)))
+        return np.full(shape, True, dtype).view(Counted)
+
+    monkeypatch.setattr("oboro.synth.rules.np.ones", ones)
+    (zeros,) = _zeros(domain, [np.arange(100), np.arange(100)])
+    monkeypatch.undo()
+    assert int((~np.asarray(zeros.possible)).sum()) == 400 == written
+    assert made == [100**2]  # one table, however many conditions
+    few, many = (
+        steps(lambda size=size: _zeros(domain, [np.arange(size), np.arange(size)])) for size in (100, 300)
+    )
+    assert many == few
 
 
 def test_codes_are_of_one_kind_where_all_conditions_are_alike() -> None:

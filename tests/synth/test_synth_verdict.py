@@ -15,15 +15,16 @@ import pytest
 import oboro as ob
 from oboro.errors import DataError
 from oboro.report.quality import write_quality
-from oboro.synth.quality import Quality, Usefulness, _distance
+from oboro.synth.distances import distance_of
+from oboro.synth.quality import Quality, Usefulness
 
 LIKE, FAIR, FAR = "behaves like the real one", "keeps the main features", "differs a lot"
 
 
 def measured() -> Quality:
     rng = np.random.default_rng(0)
-    base = rng.integers(0, 4, 400)
-    real = {f"c{i}": (base + rng.integers(0, 2, 400)) % 4 for i in range(5)}
+    base = rng.integers(0, 4, 4000)  # so that chance makes little of it
+    real = {f"c{i}": (base + rng.integers(0, 2, 4000)) % 4 for i in range(5)}
     found = ob.synth.quality(pa.table(real), pa.table(real))
     return replace(found, near=replace(found.near, single=0.0))
 
@@ -60,8 +61,7 @@ def test_a_correlation_that_is_lost_decides_and_is_named(real: float, made: floa
     one, two = np.eye(5), np.eye(5)
     one[1, 3] = one[3, 1] = real
     two[1, 3] = two[3, 1] = made
-    many = replace(found, rows=10_000, synthetic_rows=10_000)  # so that chance makes little of it
-    told = replace(many, correlation=one, synthetic_correlation=two).verdict
+    told = replace(found, correlation=one, synthetic_correlation=two).verdict
     assert words in told
     named = f"the correlation c1 × c3 is {made:.3f}, and {real:.3f} among real rows;" in told
     assert named == (words != LIKE)
@@ -183,6 +183,140 @@ def test_what_came_out_worst_is_named() -> None:
     assert apart.to_dict()["worst_triples"][0][:3] == ["a", "b", "c"]  # type: ignore[index]
 
 
+def drawn(rows: int, columns: int, seed: int) -> dict[str, Any]:
+    """Columns that go together: normal, lognormal of sigma 2, whole numbers, two labels, five labels."""
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=rows)
+    table = {}
+    for i in range(columns):
+        some = 0.6 * base + 0.8 * rng.normal(size=rows)
+        shapes = (
+            some,
+            np.exp(2 * some),
+            np.round(10 * np.exp(some)),
+            np.where(some > 0, "y", "n"),
+            np.digitize(some, [-1, -0.3, 0.4, 1.2]).astype(str),
+        )
+        table[f"c{i}"] = shapes[i % 5]
+    return table
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "times"),
+    [
+        (200, 2, 6),
+        (4000, 2, 3),
+        pytest.param(200, 11, 6, marks=pytest.mark.long("statistical tests")),
+        pytest.param(200, 40, 2, marks=pytest.mark.long("statistical tests")),
+        pytest.param(4000, 11, 3, marks=pytest.mark.long("statistical tests")),
+        pytest.param(3000, 40, 1, marks=pytest.mark.long("statistical tests")),
+    ],
+)
+def test_a_perfect_model_behaves_like_the_real_one(rows: int, columns: int, times: int) -> None:
+    """However few rows, however many columns, and however heavy their tails: one half against the other."""
+    for seed in range(times):
+        table = drawn(rows, columns, seed)
+        real, made = ({name: part[half::2] for name, part in table.items()} for half in (0, 1))
+        told = ob.synth.quality(real, made).verdict
+        assert LIKE in told, told
+
+
+def test_a_triple_that_is_lost_decides_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    a, b, other = rng.integers(0, 3, (3, 4000))
+    real, made = ({"a": a.astype(str), "b": b.astype(str), "c": c.astype(str)} for c in ((a + b) % 3, other))
+    found = ob.synth.quality(real, made)
+    assert FAR in found.verdict
+    assert f"the triple a × b × c differs by {found.worst_triples[0].distance:.1%};" in found.verdict
+    some = {**made, "c": np.where(rng.random(4000) < 0.5, real["c"], made["c"])}
+    assert FAIR in ob.synth.quality(real, some).verdict
+    monkeypatch.setenv("OBORO_LANGUAGE", "ja")
+    assert "合成した表は実際の表と大きく異なります：a × b × c の違い 6" in str(found)
+
+
+def test_near_copies_are_said_before_anything_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    values = rng.normal(50, 10, (5, 3000)).round(3)
+    real = {f"c{i}": values[i] for i in range(5)}
+    near = {name: column + rng.normal(0, 1e-3, 3000) for name, column in real.items()}
+    found = ob.synth.quality(real, near)
+    assert found.verdict.startswith(
+        "Rows of the real table seem to have been copied into the synthetic one with small changes: "
+    )
+    assert found.nearly_copied
+    assert found.to_dict()["nearly_copied"] is True
+    other = {name: rng.normal(50, 10, 3000).round(3) for name in real}
+    assert not ob.synth.quality(real, other).nearly_copied
+    third = {name: np.concatenate([near[name][:1000], other[name][1000:]]) for name in real}
+    assert ob.synth.quality(real, third).nearly_copied  # of some rows alone, too
+    few = {name: column[:90] for name, column in real.items()}
+    assert not ob.synth.quality(few, {name: column[:90] for name, column in near.items()}).nearly_copied
+    write_quality(found, tmp_path / "q.html")
+    assert "with small changes" in (tmp_path / "q.html").read_text(encoding="utf-8")
+    monkeypatch.setenv("OBORO_LANGUAGE", "ja")
+    assert "わずかに変えて写されているようです：実データの行にごく近い行 " in str(found)
+
+
+def test_rows_that_are_dense_by_themselves_are_no_near_copies() -> None:
+    rng = np.random.default_rng(2)
+
+    def visits(none: float) -> dict[str, Any]:
+        return {"visits": np.where(rng.random(3000) < none, 0, rng.lognormal(3, 2, 3000))}
+
+    for real, made in ((0.499, 0.501), (0.45, 0.6), (0.1, 0.4)):
+        assert not ob.synth.quality(visits(real), visits(made)).nearly_copied
+    centre = {name: rng.normal(0, 0.2, 1000) for name in "ab"}  # a poor model that knows the middle alone
+    assert not ob.synth.quality({name: rng.normal(size=1000) for name in "ab"}, centre).nearly_copied
+
+
+def test_a_value_that_fills_its_bins_hides_nothing_beside_it() -> None:
+    rng = np.random.default_rng(3)
+    real = {"score": [100] * 2000}
+    for low, high in ((0, 100), (101, 200)):
+        made = np.where(rng.random(2000) < 0.11, 100, rng.integers(low, high, 2000))
+        found = ob.synth.quality(real, {"score": made})
+        assert found.one_way[0] == pytest.approx(np.mean(made != 100))
+        assert FAR in found.verdict
+    spiked = np.where(rng.random(2000) < 0.3, 50, rng.normal(50, 20, 2000))
+    assert ob.synth.quality({"x": spiked}, {"x": spiked + 0.001 * (spiked == 50)}).one_way[0] > 0.25
+
+
+@pytest.mark.parametrize(("most", "words"), [(1e9, FAR), (1e300, FAR), (None, FAR)])
+def test_a_tail_that_is_replaced_decides_and_is_named(
+    most: float | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By numbers beyond all real ones, and by the largest of these, which no bin shows."""
+    rng = np.random.default_rng(4)
+    income, made = rng.lognormal(10, 1, (2, 4000)).round()
+    made[made > np.quantile(made, 0.95)] = most or income.max()
+    found = ob.synth.quality({"income": income, "k": ["x"] * 4000}, {"income": made, "k": ["x"] * 4000})
+    assert found.mean_one_way < 0.05
+    assert words in found.verdict
+    assert found.worst_mean is not None
+    assert found.worst_mean.synthetic == pytest.approx(made.mean())
+    assert found.worst_mean.real == pytest.approx(income.mean())
+    assert f"the mean of the column {found.worst_mean};" in found.verdict
+    assert str(found.worst_mean).startswith("income is ")
+    monkeypatch.setenv("OBORO_LANGUAGE", "ja")
+    assert "大きく異なります：列 income の平均 " in str(found)
+
+
+def test_a_mean_counts_by_what_bins_do_not_show() -> None:
+    rng = np.random.default_rng(5)
+    rare = [(rng.random(4000) < share).astype(int) for share in (0.002, 0.02)]
+    found = ob.synth.quality({"rare": rare[0]}, {"rare": rare[1]})
+    assert found.worst_mean is None  # a share of rows, and shown as such
+    assert LIKE in found.verdict
+    constant = ob.synth.quality({"x": [100] * 4000}, {"x": np.where(np.arange(4000) < 20, 99, 100)})
+    assert LIKE in constant.verdict
+    beyond = ob.synth.quality({"x": [100] * 4000}, {"x": np.where(np.arange(4000) < 160, 10**9, 100)})
+    assert FAR in beyond.verdict
+    days = np.datetime64("2020-01-01") + rng.integers(0, 900, (2, 4000))
+    days[1][days[1] > np.datetime64("2022-03-01")] += 9000
+    later = ob.synth.quality(pa.table({"day": days[0]}), pa.table({"day": days[1]}))
+    assert re.search(r"the mean of the column day is 20\d\d-\d\d-\d\d, and 2021-03-\d\d", later.verdict)
+
+
 def test_names_of_columns_stand_whole_on_the_page(tmp_path: Path) -> None:
     names = [f"a column whose name is long {i}" for i in range(12)]
     table = pa.table({name: [str(k % 3) for k in range(30)] for name in names})
@@ -225,7 +359,7 @@ def test_two_tables_of_one_law_are_apart_by_chance_alone(rows: int) -> None:
 def test_chance_of_a_cell_is_that_of_a_binomial_number() -> None:
     """Against sums over all ways in which the rows of both tables may be shared out."""
     one, two = np.array([0, 0, 0, 1, 2, 2]), np.array([0, 1, 1, 3])
-    _, found = _distance(one, two, 5)
+    _, found, _ = distance_of(one, two, 5)
     total = 0.0
     for t in (4, 3, 2, 1):
         ways = [math.comb(t, k) * 0.6**k * 0.4 ** (t - k) for k in range(t + 1)]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import wraps
 from inspect import Parameter, signature
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -181,20 +182,34 @@ def read_unit(text: str | None, domain_file: Path | None = None, argument: str =
     if kind == "row" and not parts:
         return Unit.row(adjacency)
     if kind == "person" and len(parts) == 2:
-        return Unit.person(parts[0], _int("MAX_ROWS", parts[1]), adjacency)
+        return Unit.person(parts[0], _int("MAX_ROWS", parts[1], _meant(kind, parts, adjacency)), adjacency)
     if kind == "cells" and len(parts) <= 2:
-        limits = [*(_int("MAX_CELLS and MAX_PER_CELL", part) for part in parts), 1, 1]
+        fix = _meant(kind, parts, adjacency)
+        limits = [*(_int("MAX_CELLS and MAX_PER_CELL", part, fix) for part in parts), 1, 1]
         return Unit.cells(limits[0], limits[1], adjacency)
     if kind == "signal" and 1 <= len(parts) <= 2:
         return Unit.signal(*parts)
-    kinds = ("row", "person", "cells", "signal")
-    close = nearest(kind, kinds) if kind not in kinds else None
+    close = nearest(kind, _KINDS) if kind not in _KINDS else None
     raise UnitError(
         "--unit is not understood" + (f": did you mean {close!r}?" if close else ""),
         given=f"--unit {text}",
         needed="row, person:COLUMN:MAX_ROWS, cells:MAX_CELLS:MAX_PER_CELL or signal:DISTANCE:NORM, with ',replace' if wanted",
-        fix="--unit person:user_id:20",
+        fix=_meant(close or kind, parts, adjacency),
     )
+
+
+_KINDS = {"row": (), "person": ("user_id", "20"), "cells": ("1", "1"), "signal": ("1", "2")}
+
+
+def _meant(kind: str, parts: Sequence[str], adjacency: str) -> str:
+    """A unit as it is typed, with what can be used of the parts that were given, and usual parts in place of the others."""
+    kind = kind if kind in _KINDS else "person"
+    held = [
+        part if part and (kind == "signal" or part.isdecimal() or not usual.isdecimal()) else usual
+        for part, usual in zip_longest(parts[: len(_KINDS[kind])], _KINDS[kind], fillvalue="")
+    ]
+    beside = "" if adjacency == "add/remove" else f",{adjacency}"
+    return f"--unit {shlex.quote(':'.join([kind, *held]) + beside)}"
 
 
 def read_domain(file: Path) -> Domain:
@@ -220,13 +235,11 @@ def _declared(file: Path, argument: str) -> Record:
     return record
 
 
-def _int(name: str, text: str) -> int:
+def _int(name: str, text: str, fix: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ParameterError(
-            f"{name} is not a whole number", given=text, fix="--unit person:user_id:20"
-        ) from None
+        raise ParameterError(f"{name} is not a whole number", given=text, fix=fix) from None
 
 
 def read_budget(

@@ -33,7 +33,7 @@ from oboro.cli.options import (
     with_options,
 )
 from oboro.cli.terminal import echo, progress_bar
-from oboro.errors import ParameterError
+from oboro.errors import DataError, ParameterError
 from oboro.language import labelled, phrase, plain, said
 
 if TYPE_CHECKING:
@@ -146,11 +146,19 @@ def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: Delive
                 "a dry run reads no data",
                 given="no --n",
                 needed="the number of rows, which is public under replace",
-                fix="--n 32561",
+                fix="--n NUMBER",
             )
         from oboro.synth.codes import count_rows
 
         n = count_rows(data)
+        least = 2 if learned.method == "gaussian" else 1
+        if n < least:  # nobody typed --n, and another number would not be that of the file
+            raise DataError(
+                "the data has no rows" if n == 0 else "the data has too few rows",
+                given=f"{n} rows",
+                needed=f"at least {least}: under replace their number is public, and part of the plan",
+                fix="a file with more rows",
+            )
         echo(said(f"n = {n:,} rows, counted; under replace this number is public") + "\n", err=True)
         learned = replace(learned, n=str(n))
     plan = learned.plan(account.unit)

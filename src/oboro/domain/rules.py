@@ -152,9 +152,11 @@ def _conditions(given: Any, names: Sequence[str]) -> list[Mapping[str, object]]:
     """A list of conditions; or a table, each row of which is one: an Arrow table, or the path of a CSV file."""
     if given is None:
         return []
+    source = str(given) if isinstance(given, str | Path) else type(given).__name__
     if isinstance(given, str | Path):
         given = _table(Path(given), names)
-    rows = given.to_pylist() if hasattr(given, "to_pylist") else given
+    is_table = hasattr(given, "to_pylist")
+    rows = given.to_pylist() if is_table else given
     rows = [rows] if isinstance(rows, Mapping) else rows
     named = list(getattr(given, "column_names", ()))  # of two columns of one name a row would keep one
     rows = None if len(set(named)) < len(named) else rows
@@ -164,6 +166,14 @@ def _conditions(given: Any, names: Sequence[str]) -> list[Mapping[str, object]]:
             given=told(impossible=shown(given)),
             needed="conditions that no record meets all at once, by column",
             fix=Rule(*_EXAMPLES["impossible"]),
+            argument="impossible",
+        )
+    if is_table and not rows:  # an empty list says that there is no rule; a table that lost its rows does not
+        raise DomainError(
+            "the table of combinations has no rows",
+            given=told(impossible=source),
+            needed="a row for each combination that cannot occur",
+            fix="leave impossible out, if every combination can occur",
             argument="impossible",
         )
     return list(rows)
@@ -202,7 +212,7 @@ def _known_column(name: object, columns: Mapping[str, Column], argument: str) ->
             f"column {shown(name)} is not declared" + (f": did you mean {close!r}?" if close else ""),
             given=told(**{argument: shown(name)}),
             needed=f"columns of the domain: {', '.join(columns)}",
-            fix=Rule(f'"{close or next(iter(columns))}"', _key(close or next(iter(columns)))),
+            fix=Rule(f'"{close}"', _key(close)) if close else None,  # another column is another rule
             argument=argument,
         )
     return columns[name]
@@ -227,6 +237,17 @@ def _places(column: Column) -> dict[str, int]:
     return {str(value): code for code, value in reversed(list(enumerate(column.values)))}
 
 
+_MISSING = ("None", "nan", "NaN", "NaT", "<NA>")  # as what is no text, and missing, writes itself
+
+
+def _code(value: object, places: Mapping[str, int]) -> int | None:
+    """The code of a category, by its text. What is missing has none, also where a category is called None or nan."""
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if isinstance(value, bool) or (not isinstance(value, str) and text in _MISSING):
+        return None
+    return places.get(text)
+
+
 def ranges_of(column: Column, value: object, places: Mapping[str, int]) -> tuple[Range, ...]:
     """The codes that a condition on one column means, as ranges that neither touch nor overlap."""
     pair = isinstance(value, tuple) and not isinstance(column, Category)
@@ -244,8 +265,7 @@ def ranges_of(column: Column, value: object, places: Mapping[str, int]) -> tuple
 
 def _range(column: Column, value: object, places: Mapping[str, int]) -> Range:
     if isinstance(column, Category):
-        as_text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-        code = None if isinstance(value, bool) else places.get(as_text)
+        code = _code(value, places)
         if code is None:
             raise _not_understood(column, value)
         return code, code + 1
@@ -294,17 +314,19 @@ def _listed(values: Sequence[object]) -> str:
     return ", ".join(map(str, values[:_MOST_SHOWN])) + (", ..." if len(values) > _MOST_SHOWN else "")
 
 
-def _nearest_value(column: Category, value: object) -> str | int:
+def _meant(column: Category, value: object) -> str | int | None:
+    """The value that was mistyped, if one is near: a rule about any other would be another rule."""
     close = nearest(value, map(str, column.values))
-    return next((one for one in column.values if str(one) == close), column.values[0])
+    return next((one for one in column.values if str(one) == close), None)
 
 
 def _not_understood(column: Column, value: object) -> DomainError:
     fix: Rule | None = None
     needed = "integer, real, category or date"
     if isinstance(column, Category):
-        needed = f"values of the domain: {_listed(column.values)}"
-        fix = _never(column.name, _nearest_value(column, value))
+        needed = f"values of the domain: {_listed(column.values)}; what is missing meets no condition"
+        meant = _meant(column, value)
+        fix = None if meant is None else _never(column.name, meant)
     elif isinstance(column, Integer | Real | Date):
         low, high = (_exactly(column, code) for code in (0, column.size - 1))
         needed = f"values, or a range LOW..HIGH, from {low} to {high}; what is missing meets no condition"
@@ -367,22 +389,23 @@ def _totals(name: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, 
         raise _no_totals(f"the known totals of {name!r} are not understood", {name: given}, needed, example)
     places, counts = _places(column), dict[int, int]()
     for value, count in given.items():
-        whole = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-        code = None if isinstance(value, bool) else places.get(whole)
+        code = _code(value, places)
         if type(count) is not int or not 0 <= count < _MOST:
-            meant = round(abs(count)) if isinstance(count, int | float) and abs(count) < _MOST else 2700
+            near = value if code is not None else _meant(column, value)
+            many = round(abs(count)) if isinstance(count, int | float) and abs(count) < _MOST else 2700
             raise _no_totals(
                 f"the known totals of {name!r} hold one that is no number of records",
                 {name: {value: count}},
                 f"whole numbers from 0 to {_MOST - 1:,}",
-                _total(name, value if code is not None else _nearest_value(column, value), meant),
+                None if near is None else _total(name, near, many),
             )
         if code is None:
+            meant = _meant(column, value)
             raise _no_totals(
                 f"the known totals of {name!r} name a value that it does not have",
                 {name: {value: count}},
                 f"values of the domain: {_listed(column.values)}",
-                _total(name, _nearest_value(column, value), count),
+                None if meant is None else _total(name, meant, count),
             )
         if code in counts:
             needed = "each value once"

@@ -133,6 +133,14 @@ def open_data(data: Data | Source, argument: str = "data") -> Source:
 
 def _from_file(path: Path, argument: str) -> DuckTable:
     if not os.path.isfile(path):  # False also for a name that no system would take
+        if os.path.exists(path):  # a pipe, whose rows cannot be read twice; a folder
+            raise DataError(
+                f"not a regular file: {path}",
+                given=str(path) if argument == "data" else told(**{argument: str(path)}),
+                needed=READABLE,
+                fix="write it to a file, and give its path",
+                argument=argument,
+            )
         raise DataError(
             f"no such file: {path}",
             given=str(path) if argument == "data" else told(**{argument: str(path)}),

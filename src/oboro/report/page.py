@@ -261,6 +261,11 @@ def escape(value: object) -> str:
     return html.escape(str(value), quote=True)
 
 
+def named(name: object) -> str:
+    """The name of a column as HTML: one that is too long for its line is broken where its words end."""
+    return escape(name).replace("_", "_<wbr>")
+
+
 def say(words: Words, tag: str = "span", attributes: str = "") -> str:
     """An element that speaks both languages; the page's script picks one."""
     opening = f"{tag} {attributes}".strip()

@@ -13,7 +13,7 @@ from oboro.files import write_whole
 from oboro.records import Facts
 from oboro.release import Certificate
 from oboro.report import promise
-from oboro.report.page import INTERNAL, Words, both, escape, label, render, say
+from oboro.report.page import INTERNAL, Words, both, escape, label, named, render, say
 
 if TYPE_CHECKING:
     from oboro.arrays import Floats
@@ -67,6 +67,7 @@ WORDS = {
 LARGER = (
     1.3  # than its own units a picture of squares is shown, so that names are as large as other small words
 )
+LONGEST_NAME = 110  # in the units of a picture: on a telephone some squares stand beside it
 THIRD, HALF = (
     370,
     560,
@@ -124,7 +125,7 @@ def _worst(quality: Quality) -> str:
         if not found:
             continue
         rows = "".join(
-            f"<tr><td>{escape(' × '.join(worst.names))}</td><td>{worst.distance:.3f}</td></tr>"
+            f"<tr><td>{named(' × '.join(worst.names))}</td><td>{worst.distance:.3f}</td></tr>"
             for worst in found
         )
         parts.append(f"<div>{say(WORDS[word], 'h3')}<table>{rows}</table></div>")
@@ -179,14 +180,14 @@ def _column(column: Compared, distance: float) -> str:
     if real[-1] == 0 and made[-1] == 0:  # nothing is missing on either side
         real, made, labels = real[:-1], made[:-1], labels[:-1]
     apart = say(WORDS["distance"].fill(value=f"{distance:.3f}"))
-    head = f"<figcaption><b>{escape(column.name)}</b>{apart}</figcaption>"
+    head = f"<figcaption><b>{named(column.name)}</b>{apart}</figcaption>"
     return f'<figure class="bars">{head}{_bars(Words.same(column.name), labels, real, made)}</figure>'
 
 
 def _label(text: str, numeric: bool) -> Words:
     """What a bin holds."""
     if numeric:
-        return Words.same(text.replace("up to ", "≤ ").replace("above ", "> "))
+        return Words.same(text.replace("up to ", "≤ ").replace("below ", "< ").replace("above ", "> "))
     return WORDS["others"] if text == "others" else Words.same(text)
 
 
@@ -224,11 +225,11 @@ def _squares(
     height, middle = top + len(names) * edge + 4, edge // 2 + 3
     parts = []
     for i, name in enumerate(names):
+        short = _shortened(name)
+        shown = escape(short) + ("" if short == name else f"<title>{escape(name)}</title>")
+        parts.append(f'<text x="{margin - 5}" y="{top + i * edge + middle}" text-anchor="end">{shown}</text>')
         parts.append(
-            f'<text x="{margin - 5}" y="{top + i * edge + middle}" text-anchor="end">{escape(name)}</text>'
-        )
-        parts.append(
-            f'<text transform="translate({margin + i * edge + middle} {top - 5}) rotate(-60)">{escape(name)}</text>'
+            f'<text transform="translate({margin + i * edge + middle} {top - 5}) rotate(-60)">{shown}</text>'
         )
         for j, other in enumerate(names):
             if i == j:
@@ -248,8 +249,18 @@ def _squares(
 
 def _size(names: Sequence[str]) -> tuple[int, float, float]:
     """How wide a square is, larger where they are few; the longest name; and the whole picture."""
-    edge, longest = max(22, min(40, 160 // max(len(names), 1))), max(map(_width, names), default=0.0)
+    edge = max(22, min(40, 160 // max(len(names), 1)))
+    longest = max((_width(_shortened(name)) for name in names), default=0.0)
     return edge, longest, int(longest) + 14 + len(names) * edge + longest // 2 + 6
+
+
+def _shortened(name: str) -> str:
+    """Both ends of a name that is too long: questions of one survey often differ in their ends."""
+    kept, short = len(name), name
+    while _width(short) > LONGEST_NAME:
+        kept -= 1
+        short = f"{name[: (kept + 1) // 2]}…{name[len(name) - kept // 2 :]}"
+    return short
 
 
 def _width(name: str) -> float:

@@ -21,6 +21,7 @@ from oboro.engine import count_units, open_data, stream_codes
 from oboro.engine.codes import FLOATS, WHOLE, bare_sql, base_type, day_sql, double_sql, quoted
 from oboro.engine.duck import DuckTable, in_order, on_this_machine
 from oboro.errors import DataError, DomainError, UnitError, setting, told
+from oboro.exact import about
 from oboro.privacy import Unit
 
 
@@ -111,6 +112,7 @@ def _real_values(column: Real, codes: Integers) -> npt.NDArray[np.float64]:
 # Two tables side by side, real and synthetic, column by column as numbers or labels. For quality reports; not private.
 
 BINS = 20
+HEAVY = 5  # rows that a value needs at least for a bin of its own
 MOST_LABELS = 50
 
 _NUMERIC = (*WHOLE, *FLOATS, "DECIMAL", "BOOLEAN")
@@ -127,6 +129,7 @@ class Compared:
     labels: tuple[str, ...]  # of the bins
     real_bins: Integers
     synthetic_bins: Integers
+    shown: Callable[[float], str] = str  # a number of this column as text
 
     @property
     def size(self) -> int:
@@ -179,7 +182,8 @@ def _compared(name: str, real: DuckTable, made: DuckTable, column: Column | None
     if shape == "label":
         return _label_bins(name, _labels(real, name, column), _labels(made, name, column))
     one, two = _numbers(real, name, shape), _numbers(made, name, shape)
-    return Compared(name, True, one, two, *_number_bins(one, two, _day if shape == "day" else "{:g}".format))
+    bins = _number_bins(one, two, _day if shape == "day" else "{:g}".format)
+    return Compared(name, True, one, two, *bins, _day if shape == "day" else about)
 
 
 def _declared(column: Column | None) -> str | None:
@@ -248,22 +252,36 @@ def _labels(source: DuckTable, name: str, column: Column | None) -> list[str | N
 def _number_bins(
     one: Floats, two: Floats, shown: Callable[[float], str]
 ) -> tuple[tuple[str, ...], Integers, Integers]:
-    """Bins that hold about equally many real records, and a last one for what is missing."""
+    """Bins that hold about equally many real records, and a last one for what is missing.
+
+    A value that fills a bin has it to itself, and so has what lies beyond all real values: else nothing would show what stands in
+    for them. Bins that are empty in both tables are left out.
+    """
     known = one[~np.isnan(one)]
-    cuts = (
-        np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1], method="inverted_cdf"))
-        if known.size
-        else np.zeros(0)
-    )
-    edges = ["lowest", *(shown(cut) for cut in cuts)]
-    labels = [f"up to {edge}" for edge in edges[1:]] + [f"above {edges[-1]}"] + ["missing"]
+    lower, upper = np.zeros((2, 0))  # edges, which belong to the bin above and to the bin below
+    if known.size:
+        values, counts = np.unique(known, return_counts=True)
+        heavy = values[counts >= max(known.size / BINS, HEAVY)]
+        cuts = np.quantile(known, np.linspace(0, 1, BINS + 1)[1:], method="inverted_cdf")
+        lower, upper = np.union1d(heavy, values[:1]), np.union1d(heavy, cuts)
+    last = lower.size + upper.size + 1
 
     def place(values: Floats) -> Integers:
-        return np.where(
-            np.isnan(values), len(cuts) + 1, np.searchsorted(cuts, np.nan_to_num(values), side="left")
-        ).astype(np.int64)
+        numbers = np.nan_to_num(values)
+        bins = np.searchsorted(lower, numbers, side="right") + np.searchsorted(upper, numbers, side="left")
+        return np.where(np.isnan(values), last, bins).astype(np.int64)
 
-    return tuple(labels), place(one), place(two)
+    edges = sorted([(float(edge), 0) for edge in lower] + [(float(edge), 1) for edge in upper])
+    labels = [f"up to {shown(edge)}" if kind else f"below {shown(edge)}" for edge, kind in edges]
+    for i in range(1, len(edges)):
+        if edges[i - 1] == (edges[i][0], 0):
+            labels[i] = shown(edges[i][0])
+    labels += [f"above {shown(edges[-1][0])}" if edges else "above lowest", "missing"]
+    first, second = place(one), place(two)
+    used = (np.bincount(first, minlength=last + 1) + np.bincount(second, minlength=last + 1)) > 0
+    used[last] = True
+    to = np.cumsum(used) - 1
+    return tuple(label for label, kept in zip(labels, used, strict=True) if kept), to[first], to[second]
 
 
 def _label_bins(name: str, one: list[str | None], two: list[str | None]) -> Compared:

@@ -236,14 +236,15 @@ def _value(column: Column, code: int) -> object:
 
 
 def _no_column(domain: Domain, name: object, value: object) -> ParameterError:
-    close = nearest(name, domain.names)
-    column = domain[close or domain.names[0]]
-    meant = value if _wanted(column, value) is not None else _instead(column, value)
+    fix, close = None, nearest(name, domain.names)
+    if close is not None:  # a condition on any other column would be another question
+        column = domain[close]
+        fix = setting(where={close: value if _wanted(column, value) is not None else _instead(column, value)})
     return ParameterError(
         f"the model has no column {shown(name)}" + (f": did you mean {close!r}?" if close else ""),
         given=conditions({str(name): value}),
         needed=f"columns of the model: {', '.join(domain.names)}",
-        fix=setting(where={column.name: meant}),
+        fix=fix,
     )
 
 

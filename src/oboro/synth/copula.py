@@ -119,7 +119,9 @@ class MomentsPlan(ModelPlan):
             [score_steps(column.shape)[column.shape.block_of(codes[i])] for i, column in enumerate(bins)]
         )
         sums = [int(scores[i] @ scores[j]) for i in range(len(bins)) for j in range(i + 1, len(bins))]
-        noisy = np.asarray(sums, np.int64) + self.noise.sample(len(sums), bits)
+        noisy = np.asarray(sums, np.int64)
+        if sums:  # else that noise is no part of the plan, and nobody has looked whether it can be drawn
+            noisy += self.noise.sample(len(sums), bits)
         return Measured(tuple(tuple(level) for level in levels), tuple(bins), (), noisy)
 
     def describe(self) -> dict[str, object]:

@@ -137,6 +137,9 @@ UNREAD_NUMBERS = (
     "numbers that are not read: write them as 1234.5, without separators, signs of units or wide digits"
 )
 CODES = "codes with leading zeros are kept as texts: 01 is not 1"
+MANY_CODES = (
+    f"more than {MOST_VALUES} different codes; with leading zeros they are kept as texts: 01 is not 1"
+)
 NOT_UTF8 = "texts that are not UTF-8 are not read: save the file as UTF-8"
 TIMES = "the time of day is not read"
 MANY = "too many different texts, or nothing in it"
@@ -190,9 +193,10 @@ def _guess(source: DuckTable, name: str) -> Guess:
     rows = [row for row in texts(source, some) if row is not None]
     if all(map(_date_like, rows)):  # nobody wants days as a list of words
         return Guess(None, UNREAD_DATES)
-    said = CODES if coded and numbers == known else UNREAD_NUMBERS if all(map(_number_like, rows)) else None
-    if not few:
-        return Guess(None, said or MANY)
+    codes_alone = coded and numbers == known
+    said = CODES if codes_alone else UNREAD_NUMBERS if all(map(_number_like, rows)) else None
+    if not few:  # numbers that are not read would have a draft if they were: that is what to say of them
+        return Guess(None, MANY_CODES if codes_alone else said or MANY)
     drafted = Category(name, sorted(rows))
     read = f"{some} AND ({bare_sql(drafted, field, base)}) IS NOT NULL"
     values = [row for row in texts(source, read) if row is not None]

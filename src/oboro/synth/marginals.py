@@ -36,7 +36,6 @@ from oboro.synth.plan import (
     choose_table,
     counts_of,
     describe_plan,
-    noisy_table,
     score_of,
 )
 from oboro.synth.rules import most_bins_in, zeros_of
@@ -193,7 +192,11 @@ class QualityPlan(TablesPlan):
 
     def forecast(self) -> Forecast:
         table = [("count of a chosen table", self.noise.sd, self.noise.interval()[1])] if self.steps else []
-        note = f"{self.steps} tables of up to three columns will be chosen; oboro synth report measures what comes of it"
+        note = (
+            f"{self.steps} tables of up to three columns will be chosen, and all else follows from them; oboro synth report measures what comes of it"
+            if self.steps > 1
+            else "one table of up to three columns will be chosen; oboro synth report measures what comes of it"
+        )
         time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core; reading the data comes on top"
         return self.forecast_with(table, [*self.carried(3), note, time] if self.steps else [note])
 
@@ -281,7 +284,7 @@ class QualityPlan(TablesPlan):
             counts = true[columns]
             counts = counts + self.noise.sample(counts.shape, bits)
             tables.append((columns, counts))
-            known.append(noisy_table(columns, counts, self.noise, total))
+            known.append(self.noisy(columns, counts, total))
         return Measured(tuple(tuple(level) for level in levels), tuple(bins), tuple(tables))
 
     def describe(self) -> dict[str, object]:

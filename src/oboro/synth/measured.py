@@ -15,7 +15,7 @@ from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Category, Column, Domain
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.synth.codes import code_count
-from oboro.synth.junction import Clique
+from oboro.synth.junction import Clique, Noisy
 
 Noise = DiscreteGaussian | DiscreteLaplace
 
@@ -35,6 +35,7 @@ class Counting:
 
     parts: int  # a block is cut into at most so many; up to twice as many values are counted one by one
     again: bool  # whether blocks that are not cut are counted again at every further level
+    least: float = 0.0  # a variance below it is taken for it when a law is fitted: else the steps follow the one table that is all but exact, and never the others
 
     def blocks(self, column: Column) -> int:
         """How many blocks its first level has."""
@@ -56,18 +57,24 @@ class Counting:
         """
         return round(100 * min(self.blocks(column), 2 * self.parts) ** (2 / 3)) if self.again else 1
 
+    def noisy(self, columns: Clique, counts: Integers | Floats, variance: Floats, total: float) -> Noisy:
+        """A table for the fit, as shares of all records."""
+        return Noisy(columns, counts / total, total**2 / np.maximum(variance, self.least))
+
     def _depth(self, column: Column) -> int:
         if isinstance(column, Category) or column.size <= 2 * self.parts:
             return 1
         return math.ceil(math.log(column.size) / math.log(self.parts) - 1e-9)
 
 
-COUNTINGS = 2  # so many ways there are: the last is that of new plans
+COUNTINGS = 3  # so many ways there are: the last is that of new plans
 
 
 def counting_of(number: int) -> Counting:
     """The way with this number; 1 is that of plans which do not say. A value of its own for each plan."""
-    return Counting(64, again=False) if number == 1 else Counting(16, again=True)
+    if number == 1:
+        return Counting(64, again=False)
+    return Counting(16, again=True, least=0.01 if number > 2 else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,14 +234,16 @@ def _slopes(shape: Shape) -> Floats:
     """
     found = np.zeros(shape.start.size)
     known = np.flatnonzero(shape.start < shape.values)  # what is missing lies beside nothing
-    width = (shape.stop[known] - shape.start[known]).astype(float)
-    middle = (shape.start[known] + shape.stop[known]) / 2
+    start, stop = shape.start[known], shape.stop[known]
+    width = (stop - start).astype(float)
+    # from middle to middle; of more than 2^53 values the middles themselves may be one and the same double
+    apart = (np.diff(start).astype(float) + np.diff(stop).astype(float)) / 2
     density = shape.mass[known] / width
     if density.size < 3:
         return found
-    step = np.diff(density) / np.diff(middle)
+    step = np.diff(density) / apart
     before, after = step[:-1], step[1:]
-    across = (density[2:] - density[:-2]) / (middle[2:] - middle[:-2])
+    across = (density[2:] - density[:-2]) / (apart[:-1] + apart[1:])
     most = np.minimum(2 * np.minimum(np.abs(before), np.abs(after)), 2 * density[1:-1] / width[1:-1])
     found[known[1:-1]] = np.where(before * after > 0, np.clip(across, -most, most), 0.0)
     return found

@@ -318,7 +318,7 @@ class Ones:
             else:  # as earlier versions took it: a model is read as it was when it was released
                 blocks = np.bincount(column.bins_of(levels[i][0].start), minlength=column.size)
                 variance = np.maximum(blocks, 1) * self.noises[i][0].sd ** 2
-            found.append(Noisy((i,), column.mass / total, total**2 / variance))
+            found.append(self.counting.noisy((i,), column.mass, variance, total))
         return found
 
 
@@ -373,11 +373,6 @@ def by_chance(expected: Floats) -> float:
     mean = np.maximum(expected, 0.0)
     free = prod(1 - 1 / size for size in expected.shape)
     return float(np.where(mean < 0.5, mean, 0.8 * np.sqrt(mean)).sum()) * math.sqrt(free)
-
-
-def noisy_table(columns: Clique, counts: Integers, noise: Noise, total: float) -> Noisy:
-    """A measured table for the fit."""
-    return Noisy(columns, counts / total, np.full(counts.shape, total**2 / noise.sd**2))
 
 
 @dataclass(frozen=True)
@@ -463,12 +458,20 @@ class ModelPlan(Plan):
         if not isinstance(self.guarantee, Pure):
             return ()
         other = replace(self, guarantee=Approx(self.guarantee.eps, Fraction(1, 10**6)))
-        ratio = self.ones.noises[0][0].sd / other.ones.noises[0][0].sd
-        if ratio < 1.05:
+        ratios = [one.sd / another.sd for one, another in zip(self.noises, other.noises, strict=True)]
+        least, most = f"{max(1, min(ratios)):.1f}", f"{max(ratios):.1f}"
+        if max(ratios) < 1.05:
             return ()
         return (
-            f"eps alone: with a delta of 1e-6 beside it, the same eps would have {ratio:.1f} times less noise",
+            f"eps alone: with a delta of 1e-6 beside it, the same eps would have {most} times less noise"
+            if least == most
+            else f"eps alone: with a delta of 1e-6 beside it, the same eps would have {least} to {most} times less noise",
         )
+
+    @property
+    def noises(self) -> list[Noise]:
+        """That of every count, once each."""
+        return [noise for noises in self.ones.noises for noise in noises]
 
     def open(self, data: Data) -> Source:
         return open_data(data)
@@ -532,6 +535,10 @@ class TablesPlan(ModelPlan):
         cost = Pure(self.steps * eps) if isinstance(choice, Selection) else ZCDP(self.steps * eps**2 / 8)
         return (*self.column_parts(), tables, Part(choice, "the choice of each table", moved, cost))
 
+    @property
+    def noises(self) -> list[Noise]:
+        return [*super().noises, *([self.noise] if self.steps else [])]
+
     def bins_for(self, total: float) -> int:
         """How many bins of numbers or dates are aimed at, among so many records."""
         return self.most_bins
@@ -572,11 +579,16 @@ class TablesPlan(ModelPlan):
                 )
         return words
 
+    def noisy(self, columns: Clique, counts: Integers, total: float) -> Noisy:
+        """A chosen table for the fit."""
+        variance = np.full(counts.shape, self.noise.sd**2)
+        return counting_of(self.counting).noisy(columns, counts, variance, total)
+
     def law(self, measured: Measured, steps: int = FIT_STEPS) -> Law:
         """The joint law of the bins, from what was measured."""
         total = self.ones.total(measured.levels)
         ones = self.ones.tables(measured.levels, measured.bins, total)
-        chosen = [noisy_table(columns, counts, self.noise, total) for columns, counts in measured.tables]
+        chosen = [self.noisy(columns, counts, total) for columns, counts in measured.tables]
         sizes = [column.size for column in measured.bins]
         zeros = zeros_of(self.learned, measured.bins)
         return fit(sizes, [*ones, *chosen], steps=steps, stage="fitting the model", zeros=zeros)

@@ -16,6 +16,17 @@ from oboro.exact import about, whole
 from oboro.language import aligned, plain, said
 from oboro.records import Record
 from oboro.synth.codes import Compared, read_both
+from oboro.synth.distances import (
+    Changed,
+    Moved,
+    beyond_chance,
+    correlations,
+    distance_of,
+    most_errors,
+    pair_distance,
+    unit_length,
+    worst_mean,
+)
 from oboro.synth.marks import shown_conditions
 from oboro.synth.model import Model, load
 from oboro.synth.origin import origin_of
@@ -24,6 +35,8 @@ from oboro.synth.origin import origin_of
 
 ASKED = 500  # rows whose nearest neighbour is looked for
 AMONG = 20_000  # real rows among which it is looked for
+LEAST = 100  # rows of both tables, below which near copies are not looked for
+CLOSE = 0.1  # of the median distance of real rows: a row that lies closer to a real one is a near copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,8 @@ class Nearness:
     real_copies: float  # share of all real rows that equal another
     single: float  # share of all synthetic rows that equal a real row of which there is one
     real_single: float  # share of all real rows that equal just one other: without themselves there is one
+    close: float  # share of synthetic rows that equal no real row and lie very close to one
+    real_close: float  # the same of real rows
     distances: tuple[float, ...]
     real_distances: tuple[float, ...]
 
@@ -47,6 +62,8 @@ class Nearness:
             "real_copies": round(self.real_copies, 6),
             "single": round(self.single, 6),
             "real_single": round(self.real_single, 6),
+            "close": round(self.close, 6),
+            "real_close": round(self.real_close, 6),
         }
 
 
@@ -56,14 +73,19 @@ def nearness(columns: Sequence[Compared], rng: np.random.Generator) -> Nearness:
     asked, among = order[: min(ASKED, order.size // 2)], order[min(ASKED, order.size // 2) :][:AMONG]
     made = rng.permutation(columns[0].synthetic.size)[:ASKED]
     if not among.size or not made.size or not asked.size:
-        return Nearness(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (), ())
+        return Nearness(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (), ())
     base = _scaled(columns, True, among)
     synthetic = _nearest(_scaled(columns, False, made), base, columns)
     real = _nearest(_scaled(columns, True, asked), base, columns)
+    # rows that repeat are at 0: how far apart the others are usually is what counts
+    usual = float(np.median(real[real > 0])) if real.any() else 0.0
+    close, real_close = (float(np.mean((away > 0) & (away < CLOSE * usual))) for away in (synthetic, real))
     return Nearness(
         float(np.median(synthetic)),
         float(np.median(real)),
         *_copies(columns),
+        close,
+        real_close,
         tuple(synthetic.tolist()),
         tuple(real.tolist()),
     )
@@ -130,6 +152,7 @@ class Usefulness:
     label: str
     synthetic: float
     real: float
+    error: float = 0.0  # the standard error that the few real rows of the test leave
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -195,7 +218,17 @@ def usefulness(
         ):  # its threads wait by spinning, which on a busy machine takes longer than the work
             learner = HistGradientBoostingClassifier(random_state=0).fit(seen, labels)
         scores.append(float(roc_auc_score(answers, learner.predict_proba(facts)[:, 1])))
-    return Usefulness(chosen.name, chosen.labels[1], scores[0], scores[1])
+    return Usefulness(chosen.name, chosen.labels[1], scores[0], scores[1], _area_error(scores[1], answers))
+
+
+def _area_error(area: float, answers: Bools) -> float:
+    """Of an area under the curve [Hanley and McNeil 1982]."""
+    ones, zeros = float(answers.sum()), float((~answers).sum())
+    if not ones or not zeros:
+        return 0.0
+    one, two = area / (2 - area) - area**2, 2 * area**2 / (1 + area) - area**2
+    variance = (area * (1 - area) + (ones - 1) * one + (zeros - 1) * two) / (ones * zeros)
+    return float(max(variance, 0.0) ** 0.5)
 
 
 def _huge(column: Compared) -> float:
@@ -216,6 +249,7 @@ class Worst:
 
     names: tuple[str, ...]
     distance: float
+    beyond: float = 0.0  # what is left of it without what chance adds
 
     def __str__(self) -> str:
         return f"{' × '.join(self.names)} {about(self.distance)}"
@@ -227,47 +261,31 @@ def _worst(found: dict[tuple[int, ...], float], columns: Sequence[Compared]) -> 
 
 
 def worst_triples(columns: Sequence[Compared], pairs: Floats) -> tuple[Worst, ...]:
-    """In at most six bins a column, so that rows are many in each cell; of long tables, rows in equal steps."""
+    """In at most six bins a column, so that rows are many in each cell; of long tables, rows in equal steps. What is most beyond chance is first."""
     order = np.argsort(-pairs.max(axis=1, initial=0), kind="stable")[:MOST_TRIPLES_OF]
     some = {int(i): [_coarse(columns[i], real) for real in (True, False)] for i in order}
-    found: dict[tuple[int, ...], float] = {}
-    for places in combinations(sorted(some), 3):
+    triples = list(combinations(sorted(some), 3))
+    found = []
+    for places in triples:
         cells = [(some[places[0]][k] * 6 + some[places[1]][k]) * 6 + some[places[2]][k] for k in (0, 1)]
-        found[places], _ = _distance(cells[0], cells[1], 6**3)
-    return _worst(found, columns)
+        distance, chance, spread = distance_of(cells[0], cells[1], 6**3)
+        beyond = float(beyond_chance(distance, chance + most_errors(len(triples)) * spread))
+        found.append(Worst(tuple(columns[i].name for i in places), distance, beyond))
+    return tuple(sorted(found, key=lambda worst: (-worst.beyond, -worst.distance))[:NAMED])
 
 
 def _coarse(column: Compared, real: bool) -> Integers:
-    """Five bins and missing: numbers in runs of their bins, labels the four most frequent and the others."""
+    """Five bins and missing: numbers by fifths of the real rows, labels the four most frequent and the others."""
     bins = column.real_bins if real else column.synthetic_bins
     bins = bins[np.linspace(0, max(bins.size - 1, 0), min(bins.size, MOST_ROWS)).astype(np.int64)]
     known = column.size - 1
-    coarse = bins * 5 // max(known, 5) if column.numeric else np.minimum(bins, 4)
-    return np.where(bins == known, 5, coarse)
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """Two columns whose correlation is another than in the real table."""
-
-    names: tuple[str, str]
-    real: float
-    synthetic: float
-
-    @property
-    def distance(self) -> float:
-        return abs(self.real - self.synthetic)
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "columns": list(self.names),
-            "real": round(self.real, 6),
-            "synthetic": round(self.synthetic, 6),
-        }
-
-    def __str__(self) -> str:
-        names = " × ".join(map(plain, self.names))
-        return f"{names} is {self.synthetic:.3f}, and {self.real:.3f} among real rows"
+    coarse = np.minimum(np.arange(column.size), 4)
+    if column.numeric:
+        counts = np.bincount(column.real_bins, minlength=column.size)[:known]
+        middles = (np.cumsum(counts) - counts / 2) / max(counts.sum(), 1)
+        coarse[:known] = np.minimum(middles * 5, 4).astype(np.int64)
+    coarse[known] = 5
+    return coarse[bins]
 
 
 LISTED = 20  # names in a line
@@ -285,10 +303,16 @@ LIMITS = {
     "worst column": (0.15, 0.45),
     "pairs": (0.05, 0.15),  # distance of a pair of columns, on average
     "worst pair": (0.15, 0.45),
+    "worst triple": (0.15, 0.45),
+    "mean": (
+        0.1,
+        0.3,
+    ),  # how far the mean of a column is off where bins do not show it, in standard deviations
     "correlation": (0.1, 0.3),  # how far the correlation that changed most is from that of real rows
     "lost": (0.05, 0.25),  # of what real rows teach a classifier
 }
 COPIED = 0.02  # share of rows by which copies of single real rows exceed what chance gives
+NEARLY = 0.1  # and near copies
 
 SEEN = "touches real data and is not private: for the steward's eyes only"
 
@@ -320,6 +344,11 @@ class Quality:
     unmarked: bool = False  # a model was given, and the records do not say that they came from it
     by_chance: tuple[float, ...] = ()  # how far columns of two tables of so many rows of one law are apart
     pairs_by_chance: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)  # and pairs
+    spread: tuple[float, ...] = ()  # the standard deviation of the same
+    pairs_spread: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+    # standard errors of changes of correlations
+    correlation_spread: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+    worst_mean: Moved | None = None  # the column whose mean is farthest off, where one is
 
     @property
     def mean_one_way(self) -> float:
@@ -346,23 +375,36 @@ class Quality:
     @property
     def lost(self) -> float:
         """The share of what real rows teach a classifier, beyond a coin, that synthetic rows do not; 0 where that is too little to tell."""
-        if self.useful is None or self.useful.real < 0.55:
+        if self.useful is None:
             return 0.0
-        return (self.useful.real - self.useful.synthetic) / (self.useful.real - 0.5)
+        chance, taught = most_errors(1) * self.useful.error, self.useful.real - 0.5
+        if taught < max(0.05, chance):
+            return 0.0
+        return float(beyond_chance(max(0.0, self.useful.real - self.useful.synthetic), chance)) / taught
 
     @property
     def worst_correlation(self) -> Changed | None:
-        """The pair whose correlation is farthest from that of the real rows."""
-        change = np.abs(self.correlation - self.synthetic_correlation)
+        """The pair whose correlation is farthest from that of the real rows, beyond chance."""
+        change, beyond = np.abs(self.correlation - self.synthetic_correlation), self._changed
         pairs = [pair for pair in combinations(range(len(self.correlated)), 2) if not np.isnan(change[pair])]
         if not pairs:
             return None
-        i, j = max(pairs, key=lambda pair: change[pair])
+        i, j = max(pairs, key=lambda pair: (beyond[pair], change[pair]))
         return Changed(
             (self.correlated[i], self.correlated[j]),
             float(self.correlation[i, j]),
             float(self.synthetic_correlation[i, j]),
         )
+
+    @property
+    def _changed(self) -> Floats:
+        """Changes of correlations beyond chance; 0 where they cannot be computed."""
+        change, count = np.abs(self.correlation - self.synthetic_correlation), len(self.correlated)
+        weak = np.fmin(np.abs(self.correlation), np.abs(self.synthetic_correlation))
+        # rows may be too few to show how much one of them may do
+        least = (1 - weak**2) * (1 / max(self.rows, 1) + 1 / max(self.synthetic_rows, 1)) ** 0.5
+        errors = most_errors(count * (count - 1) // 2) * np.fmax(self.correlation_spread, least)
+        return beyond_chance(np.nan_to_num(change), np.nan_to_num(errors))
 
     @property
     def copied(self) -> bool:
@@ -380,22 +422,44 @@ class Quality:
         return bool(near.single > beyond and 1 - near.real_copies > beyond)
 
     @property
+    def nearly_copied(self) -> bool:
+        """Whether synthetic rows lie very close to real rows far more often than real rows do: copies with small changes."""
+        near = self.near
+        if min(self.rows, self.synthetic_rows) < LEAST or not near.distances:
+            return False
+        made, real = len(near.distances), len(near.real_distances)
+        chance = near.close * (1 - near.close) / made + max(near.real_close, 1 / real) / real
+        beyond = max(5 * near.real_close, near.real_close + max(NEARLY, 4 * chance**0.5))
+        # the records of a poor model may lie where real rows are dense
+        poor = beyond_chance(self.mean_two_way, self.chance) > LIMITS["pairs"][1]
+        return bool(near.close > (max(beyond, 0.5) if poor else beyond))
+
+    @property
     def verdict(self) -> str:
-        """One line. Its words are those of the worst figure, which it names: distances of columns and of pairs, on average and at most,
-        the correlation that changed most, what a classifier loses; and before all of them, that real rows were copied. Distances count
-        by what is beyond chance, which makes a perfect model of few rows differ, too."""
-        changed = self.worst_correlation
-        columns, pairs = _beyond(self.one_way, self.by_chance), _beyond(self.two_way, self.pairs_by_chance)
-        above = pairs[np.triu_indices(len(self.columns), 1)]
-        error = (1 / max(self.rows, 1) + 1 / max(self.synthetic_rows, 1)) ** 0.5  # of a correlation of 0
+        """One line. Its words are those of the worst figure, which it names: distances of columns, pairs and triples, on average and at most,
+        the mean that is farthest off, the correlation that changed most, what a classifier loses; and before all of them, that real
+        rows were copied. All count by what is beyond chance, which makes a perfect model of few rows differ, too."""
+        changed, moved, count = self.worst_correlation, self.worst_mean, len(self.columns)
+        apart, triu = count * (count - 1) // 2, np.triu_indices(count, 1)
+        columns = beyond_chance(
+            self.one_way, np.add(self.by_chance, most_errors(count) * np.array(self.spread))
+        )
+        pairs = beyond_chance(self.two_way, self.pairs_by_chance + most_errors(apart) * self.pairs_spread)
+        one, two = most_errors(1) * np.mean(self.spread), self.pairs_spread[triu]
+        middle = beyond_chance(self.mean_one_way, np.mean(self.by_chance) + one / count**0.5)
+        middles = beyond_chance(
+            self.mean_two_way, self.chance + most_errors(1) * (two.mean() if apart else 0.0) / count**0.5
+        )
         grades = {
             name: int(np.searchsorted(LIMITS[name], value))
             for name, value in (
-                ("columns", float(columns.mean())),
+                ("columns", float(middle)),
                 ("worst column", float(columns.max())),
-                ("pairs", float(above.mean()) if above.size else 0.0),
-                ("worst pair", float(above.max(initial=0))),
-                ("correlation", 0.0 if changed is None else float(_beyond(changed.distance, 2 * error))),
+                ("pairs", float(middles)),
+                ("worst pair", float(pairs.max())),
+                ("worst triple", self.worst_triples[0].beyond if self.worst_triples else 0.0),
+                ("mean", 0.0 if moved is None else moved.beyond),
+                ("correlation", float(self._changed.max(initial=0))),
                 ("lost", self.lost),
             )
         }
@@ -416,6 +480,11 @@ class Quality:
         if self.copied:
             told = "Rows of the real table seem to have been copied into the synthetic one"
             figures = f"{self.near.single:.1%} of its rows equal a single real row, {self.near.real_single:.1%} would by chance; {figures}"
+        elif self.nearly_copied:
+            told = "Rows of the real table seem to have been copied into the synthetic one with small changes"
+            figures = f"{self.near.close:.1%} of its rows lie very close to a real row, {self.near.real_close:.1%} would by chance; {figures}"
+        elif grade and moved is not None and grades["mean"] == grade:
+            figures = f"the mean of the column {moved}; {figures}"
         elif grade and changed is not None and grades["correlation"] == grade:
             figures = f"the correlation {changed}; {figures}"
         elif grade and grades["worst column"] == grade:
@@ -425,6 +494,9 @@ class Quality:
             i, j = np.unravel_index(int(pairs.argmax()), pairs.shape)
             names = " × ".join(plain(self.columns[place].name) for place in sorted((i, j)))
             figures = f"the pair {names} differs by {self.two_way[i, j]:.1%}; {figures}"
+        elif grade and grades["worst triple"] == grade:
+            names = " × ".join(map(plain, self.worst_triples[0].names))
+            figures = f"the triple {names} differs by {self.worst_triples[0].distance:.1%}; {figures}"
         return f"{told}: {figures}."
 
     @property
@@ -456,6 +528,7 @@ class Quality:
             "synthetic_rows": self.synthetic_rows,
             "cautions": list(self.cautions),
             "copied": self.copied,
+            "nearly_copied": self.nearly_copied,
             "only_real": list(self.only_real),
             "only_synthetic": list(self.only_synthetic),
             "where": self.where,
@@ -469,6 +542,7 @@ class Quality:
             "worst_triples": [[*worst.names, round(worst.distance, 6)] for worst in self.worst_triples],
             "correlation_error": round(self.correlation_error, 6),
             "worst_correlation": None if changed is None else changed.to_dict(),
+            "worst_mean": None if self.worst_mean is None else self.worst_mean.to_dict(),
             "useful": None if self.useful is None else self.useful.to_dict(),
             "near": self.near.to_dict(),
         }
@@ -490,6 +564,8 @@ class Quality:
         ]
         if changed is not None:
             rows.append(["worst correlation", str(changed)])
+        if self.worst_mean is not None:
+            rows.append(["worst mean", str(self.worst_mean)])
         if useful is not None:
             told = f"{useful.synthetic:.3f} trained on synthetic, {useful.real:.3f} on real rows"
             rows.append([f"AUC for {useful.target}", told])
@@ -531,20 +607,25 @@ def quality(
     origin = origin_of(synthetic, loaded)
     read = read_both(data, synthetic, origin.domain)
     columns = read.columns
-    pairs, chance = np.zeros((2, len(columns), len(columns)))
+    two = np.zeros((3, len(columns), len(columns)))  # distances, what chance makes of them, and its spread
     for i, j in combinations(range(len(columns)), 2):
-        pairs[i, j], chance[i, j] = pairs[j, i], chance[j, i] = _pair_distance(columns[i], columns[j])
-    ones = [_distance(column.real_bins, column.synthetic_bins, column.size) for column in columns]
-    used = [column for column in columns if (column.numeric or column.size <= 3) and _unit(column.real).any()]
-    correlation = _correlations([column.real for column in used])
+        two[:, i, j] = two[:, j, i] = pair_distance(columns[i], columns[j])
+    pairs = two[0]
+    ones = [distance_of(column.real_bins, column.synthetic_bins, column.size) for column in columns]
+    used = [
+        column
+        for column in columns
+        if (column.numeric or column.size <= 3) and unit_length(column.real).any()
+    ]
+    correlation, error = correlations([column.real for column in used])
     # a synthetic column that does not vary goes with no other: what there was is lost
-    made = np.nan_to_num(_correlations([column.synthetic for column in used]))
+    made, made_error = map(np.nan_to_num, correlations([column.synthetic for column in used]))
     rng = np.random.default_rng(whole("seed", seed, least=0))
     return Quality(
         columns[0].real.size,
         columns[0].synthetic.size,
         columns,
-        tuple(distance for distance, _ in ones),
+        tuple(distance for distance, _, _ in ones),
         pairs,
         correlation,
         np.where(np.isnan(correlation), np.nan, made),
@@ -557,56 +638,10 @@ def quality(
         read.only_synthetic,
         origin.where,
         loaded is not None and not origin.marked,
-        tuple(by_chance for _, by_chance in ones),
-        chance,
+        tuple(by_chance for _, by_chance, _ in ones),
+        two[1],
+        tuple(spread for _, _, spread in ones),
+        two[2],
+        np.hypot(error, made_error),
+        worst_mean(columns),
     )
-
-
-def _distance(one: Integers, two: Integers, size: int) -> tuple[float, float]:
-    """How far apart two tables are, and how far they would be if chance alone had drawn both from one law.
-
-    Of t rows in a cell of both tables a binomial number is then in the first one, whose mean deviation de Moivre knew.
-    """
-    from scipy.special import gammaln
-
-    counts = [np.bincount(bins, minlength=size) for bins in (one, two)]
-    n, m = (max(bins.size, 1) for bins in (one, two))
-    share, (t, cells) = n / (n + m), np.unique(counts[0] + counts[1], return_counts=True)
-    k = np.floor(t * share) + 1
-    ways = gammaln(t + 1) - gammaln(k + 1) - gammaln(t - k + 1)
-    deviation = 2 * k * np.exp(ways + k * np.log(share) + (t - k + 1) * np.log1p(-share))
-    by_chance = float(cells[t > 0] @ deviation[t > 0]) * (1 / n + 1 / m) / 2
-    return float(np.abs(counts[0] / n - counts[1] / m).sum() / 2), by_chance
-
-
-def _beyond(distances: object, chance: object) -> Floats:
-    """What is left of distances without what chance adds to them: the squares of independent errors add up."""
-    squares = np.square(np.asarray(distances, np.float64)) - np.square(np.asarray(chance, np.float64))
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
-
-
-def _pair_distance(one: Compared, two: Compared) -> tuple[float, float]:
-    real = one.real_bins * two.size + two.real_bins
-    made = one.synthetic_bins * two.size + two.synthetic_bins
-    return _distance(real, made, one.size * two.size)
-
-
-def _correlations(columns: Sequence[Floats]) -> Floats:
-    """Of the rows where both are known; nan where one of them does not vary among these."""
-    count = len(columns)
-    out = np.eye(count)
-    for i, j in combinations(range(count), 2):
-        known = ~(np.isnan(columns[i]) | np.isnan(columns[j]))
-        one, two = _unit(columns[i][known]), _unit(columns[j][known])
-        varied = one.any() and two.any()
-        out[i, j] = out[j, i] = float(np.clip(one @ two, -1, 1)) if varied else np.nan
-    return out
-
-
-def _unit(values: Floats) -> Floats:
-    """What is known of a column, moved to mean 0 and scaled to length 1 without overflow; all 0 where it does not vary."""
-    values = values[~np.isnan(values)]
-    for _ in range(2):  # small differences between large numbers are scaled once more
-        values = values / (np.abs(values).max(initial=0) or 1.0)
-        values = values - (values.mean() if values.size else 0.0)
-    return values / (float(np.linalg.norm(values)) or 1.0)

@@ -7,6 +7,7 @@ is fitted without the cells that are ruled out; and records are drawn from it. S
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
@@ -110,13 +111,6 @@ def _conditions_on(column: Column, domain: Domain) -> list[tuple[Range, ...]]:
     return list(dict.fromkeys(found))
 
 
-def _inside(codes: Integers, ranges: Sequence[Range]) -> Mask:
-    found = np.zeros(codes.shape, np.bool_)
-    for start, stop in ranges:
-        found |= (codes >= start) & (codes < stop)
-    return found
-
-
 # Structural zeros
 
 
@@ -131,18 +125,32 @@ def zeros_of(domain: Domain, bins: Sequence[Binned]) -> list[Zeros]:
 
 
 def _zeros(domain: Domain, codes: Sequence[Integers]) -> list[Zeros]:
-    """By one code for each class of codes that rules do not tell apart."""
+    """By one code for each class of codes that rules do not tell apart.
+
+    Each condition writes the cells that it picks, and no others: a file may hold a condition for each of very many cells. In the order of codes
+    those of one range lie side by side.
+    """
+    orders = [np.argsort(one) for one in codes]
+    in_order = [one[order].tolist() for one, order in zip(codes, orders, strict=True)]
     found: dict[Clique, Mask] = {}
-    for one in domain.rules.impossible:
-        columns = tuple(domain.names.index(name) for name, _ in one)
-        ruled_out = np.ones([1] * len(columns), np.bool_)
-        for axis, (i, (_, ranges)) in enumerate(zip(columns, one, strict=True)):
-            mine = _inside(codes[i], ranges)
-            ruled_out = ruled_out & mine.reshape(
-                [-1 if place == axis else 1 for place in range(len(columns))]
-            )
-        found[columns] = found.get(columns, np.ones(ruled_out.shape, np.bool_)) & ~ruled_out
-    return [Zeros(columns, possible) for columns, possible in found.items()]
+    for columns, one in zip(tied_by(domain), domain.rules.impossible, strict=True):
+        if columns not in found:
+            found[columns] = np.ones([codes[i].size for i in columns], np.bool_)
+        picked = [_stretches(in_order[i], ranges) for i, (_, ranges) in zip(columns, one, strict=True)]
+        if all(len(stretches) == 1 for stretches in picked):
+            found[columns][tuple(stretches[0] for stretches in picked)] = False
+        else:
+            at = [
+                np.concatenate([np.arange(0), *(np.arange(s.start, s.stop) for s in each)]) for each in picked
+            ]
+            found[columns][np.ix_(*at)] = False
+    ranks = [np.argsort(order) for order in orders]
+    return [Zeros(columns, table[np.ix_(*(ranks[i] for i in columns))]) for columns, table in found.items()]
+
+
+def _stretches(in_order: Sequence[int], ranges: Sequence[Range]) -> list[slice]:
+    """Where the codes of each range lie among codes in order."""
+    return [slice(bisect_left(in_order, start), bisect_left(in_order, stop)) for start, stop in ranges]
 
 
 def most_bins_in(domain: Domain, most: int, categories: int) -> list[int]:
@@ -155,8 +163,8 @@ def most_bins_in(domain: Domain, most: int, categories: int) -> list[int]:
 
 def tied_by(domain: Domain) -> list[Clique]:
     """The columns that each condition ties together."""
-    names = modelled(domain).names
-    return [tuple(names.index(name) for name, _ in one) for one in domain.rules.impossible]
+    place = {name: i for i, name in enumerate(modelled(domain).names)}
+    return [tuple(place[name] for name, _ in one) for one in domain.rules.impossible]
 
 
 def _edges(column: Column, domain: Domain) -> set[int]:

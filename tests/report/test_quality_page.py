@@ -1,0 +1,60 @@
+"""The page about the quality of synthetic data, as it is seen: on a desk and in a hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import oboro as ob
+from oboro.report.page import named
+from oboro.report.quality import write_quality
+from support import CHROMIUM
+
+
+def people() -> pa.Table:
+    rng = np.random.default_rng(1)
+    words = ["strongly_agree_with_a_long_statement", "agree", "neutral", "no", "never"]
+    return pa.table(
+        {
+            "age": rng.integers(0, 90, 600),
+            "born": np.datetime64("1941-01-28") + rng.integers(0, 20_000, 600),
+            "joined": np.datetime64("2001-01-28") + rng.integers(0, 5_000, 600),
+            "said": np.array(words)[rng.integers(0, 5, 600)],
+            "a_column_with_a_name_that_takes_more_than_a_line": rng.integers(0, 90, 600),
+        }
+    )
+
+
+LINES = """() => [...document.querySelectorAll(".columns .ends span")].filter(one => /\\d{4}-\\d\\d/.test(one.textContent)).map(one => {
+  const text = document.createRange(); text.selectNodeContents(one);
+  return new Set([...text.getClientRects()].map(box => Math.round(box.top))).size;
+})"""
+TOPS = """() => [...document.querySelectorAll(".columns .bars svg")].map(one => Math.round(one.getBoundingClientRect().top))"""
+
+
+@pytest.mark.long("pages in a browser")
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+@pytest.mark.parametrize(("width", "across"), [(1200, 4), (390, 2)])
+def test_dates_stay_whole_and_charts_stand_in_line(width: int, across: int, tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    table = people()
+    write_quality(ob.synth.quality(table, table), tmp_path / "q.html")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.goto((tmp_path / "q.html").as_uri())
+        assert page.evaluate(LINES) == [1] * 4
+        tops = page.evaluate(TOPS)
+        assert [len(set(tops[at : at + across])) for at in range(0, len(tops), across)] == [1] * -(
+            -5 // across
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        browser.close()
+
+
+def test_a_long_name_breaks_where_its_words_end() -> None:
+    assert named("agree_with<b>_1") == "agree_<wbr>with&lt;b&gt;_<wbr>1"
+    assert named("年齢") == "年齢"
