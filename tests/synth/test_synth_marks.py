@@ -318,3 +318,23 @@ def test_no_bytes_of_a_mark_raise_anything_else(model: ob.synth.Model, tmp_path:
             beside.write_bytes(good[:place] + odd + good[place + 1 :])
             with contextlib.suppress(OboroError):
                 ob.synth.check(path)
+
+
+def test_types_that_read_the_same_and_hold_more_are_refused(model: ob.synth.Model, tmp_path: Path) -> None:
+    """Milliseconds of a day, and labels in a dictionary that no record has."""
+    made = model.sample(30, seed=3)
+    days = made["day"].cast(pa.date64()).cast(pa.int64())
+    hidden = pa.chunked_array([pa.array([None if d is None else d + 12_345_678 for d in days.to_pylist()])])
+    real = pa.DictionaryArray.from_arrays(
+        made["sex"].combine_chunks().dictionary_encode().indices,
+        pa.array(
+            [*made["sex"].combine_chunks().dictionary_encode().dictionary.to_pylist(), "Alice 1970-01-01"]
+        ),
+    )
+    for name, values in (("day", hidden.cast(pa.date64(), safe=False)), ("sex", real)):
+        place = made.column_names.index(name)
+        other = made.set_column(place, name, values).replace_schema_metadata(made.schema.metadata)
+        path = tmp_path / f"{name}.arrow"
+        path.write_bytes(encoded(other, ".arrow"))
+        with pytest.raises(CertificateError, match="does not hold what the model draws"):
+            ob.synth.check(path)

@@ -365,3 +365,24 @@ def test_chance_of_a_cell_is_that_of_a_binomial_number() -> None:
         ways = [math.comb(t, k) * 0.6**k * 0.4 ** (t - k) for k in range(t + 1)]
         total += sum(way * abs(k / 6 - (t - k) / 4) for k, way in enumerate(ways)) / 2
     assert found == pytest.approx(total)
+
+
+@pytest.mark.parametrize(("labels", "rows"), [(60, 150), (5000, 1000)])
+def test_two_tables_of_many_labels_of_one_law_are_alike(labels: int, rows: int) -> None:
+    """Labels that had bins because they happened to be frequent among the real rows were rarer in every other table."""
+    draw = np.random.default_rng(8)
+
+    def table() -> pa.Table:
+        return pa.table({f"c{i}": [f"m{k}" for k in draw.integers(0, labels, rows)] for i in range(3)})
+
+    assert ob.synth.quality(table(), table()).verdict.startswith("The synthetic table behaves")
+
+
+def test_a_mean_that_moved_is_seen_among_few_rows(tmp_path: Path) -> None:
+    """Half a standard deviation, which bins of 150 rows do not show."""
+    draw = np.random.default_rng(9)
+    real, made = ({"age": draw.normal(45, 15, 150).round(), "size": draw.normal(0, 1, 150)} for _ in range(2))
+    assert ob.synth.quality(pa.table(real), pa.table(made)).verdict.startswith("The synthetic table behaves")
+    verdict = ob.synth.quality(pa.table(real), pa.table({**made, "age": made["age"] + 8})).verdict
+    assert not verdict.startswith("The synthetic table behaves")
+    assert "the mean of the column age is" in verdict

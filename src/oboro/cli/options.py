@@ -187,7 +187,7 @@ def read_unit(text: str | None, domain_file: Path | None = None, argument: str =
         fix = _meant(kind, parts, adjacency)
         limits = [*(_int("MAX_CELLS and MAX_PER_CELL", part, fix) for part in parts), 1, 1]
         return Unit.cells(limits[0], limits[1], adjacency)
-    if kind == "signal" and 1 <= len(parts) <= 2:
+    if kind == "signal" and 1 <= len(parts) <= 2 and (not comma or adjacency == "replace"):
         return Unit.signal(*parts)
     close = nearest(kind, _KINDS) if kind not in _KINDS else None
     raise UnitError(
@@ -205,11 +205,15 @@ def _meant(kind: str, parts: Sequence[str], adjacency: str) -> str:
     """A unit as it is typed, with what can be used of the parts that were given, and usual parts in place of the others."""
     kind = kind if kind in _KINDS else "person"
     held = [
-        part if part and (kind == "signal" or part.isdecimal() or not usual.isdecimal()) else usual
+        part if part and (kind == "signal" or _is_count(part) or not usual.isdecimal()) else usual
         for part, usual in zip_longest(parts[: len(_KINDS[kind])], _KINDS[kind], fillvalue="")
     ]
-    beside = "" if adjacency == "add/remove" else f",{adjacency}"
+    beside = ",replace" if adjacency == "replace" else ""
     return f"--unit {shlex.quote(':'.join([kind, *held]) + beside)}"
+
+
+def _is_count(part: str) -> bool:
+    return part.isdecimal() and len(part) <= 18
 
 
 def read_domain(file: Path) -> Domain:

@@ -67,7 +67,6 @@ WORDS = {
 LARGER = (
     1.3  # than its own units a picture of squares is shown, so that names are as large as other small words
 )
-LONGEST_NAME = 110  # in the units of a picture: on a telephone some squares stand beside it
 THIRD, HALF = (
     370,
     560,
@@ -225,11 +224,11 @@ def _squares(
     height, middle = top + len(names) * edge + 4, edge // 2 + 3
     parts = []
     for i, name in enumerate(names):
-        short = _shortened(name)
-        shown = escape(short) + ("" if short == name else f"<title>{escape(name)}</title>")
-        parts.append(f'<text x="{margin - 5}" y="{top + i * edge + middle}" text-anchor="end">{shown}</text>')
         parts.append(
-            f'<text transform="translate({margin + i * edge + middle} {top - 5}) rotate(-60)">{shown}</text>'
+            f'<text x="{margin - 5}" y="{top + i * edge + middle}" text-anchor="end">{escape(name)}</text>'
+        )
+        parts.append(
+            f'<text transform="translate({margin + i * edge + middle} {top - 5}) rotate(-60)">{escape(name)}</text>'
         )
         for j, other in enumerate(names):
             if i == j:
@@ -250,17 +249,8 @@ def _squares(
 def _size(names: Sequence[str]) -> tuple[int, float, float]:
     """How wide a square is, larger where they are few; the longest name; and the whole picture."""
     edge = max(22, min(40, 160 // max(len(names), 1)))
-    longest = max((_width(_shortened(name)) for name in names), default=0.0)
+    longest = max(map(_width, names), default=0.0)
     return edge, longest, int(longest) + 14 + len(names) * edge + longest // 2 + 6
-
-
-def _shortened(name: str) -> str:
-    """Both ends of a name that is too long: questions of one survey often differ in their ends."""
-    kept, short = len(name), name
-    while _width(short) > LONGEST_NAME:
-        kept -= 1
-        short = f"{name[: (kept + 1) // 2]}…{name[len(name) - kept // 2 :]}"
-    return short
 
 
 def _width(name: str) -> float:

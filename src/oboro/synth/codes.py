@@ -285,14 +285,14 @@ def _number_bins(
 
 
 def _label_bins(name: str, one: list[str | None], two: list[str | None]) -> Compared:
-    """Labels by how frequent they are among the real ones; the rare ones share a bin, and so does what is missing."""
+    """Labels by how frequent they are in both tables; the rare ones share a bin, and so does what is missing.
+
+    By the real ones alone, those would have bins that happen to be frequent there, and a perfect model would seem to lack them.
+    """
     counts: dict[str, int] = {}
-    for label in one:
+    for label in (*one, *two):
         if label is not None:
             counts[label] = counts.get(label, 0) + 1
-    for label in two:
-        if label is not None:
-            counts.setdefault(label, 0)
     order = sorted(counts, key=lambda label: (-counts[label], label))
     shown = order if len(order) <= MOST_LABELS else order[: MOST_LABELS - 1]
     codes = {label: place for place, label in enumerate(order)}

@@ -113,7 +113,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A column of numbers or days whose mean is off, by more than its bins show."""
+    """A column of numbers or days whose mean is off."""
 
     name: str
     real: float
@@ -141,7 +141,7 @@ def worst_mean(columns: Sequence[Compared]) -> Moved | None:
 
 
 def _moved(column: Compared, errors: float) -> Moved | None:
-    """How far a mean is off within bins; distances of columns say how rows are shared out among bins.
+    """How far a mean is off, within bins and in all; distances of columns say how rows are shared out among bins.
 
     By standard deviations of the real rows, or tenths of their range where those are more: so rows that are few do not weigh by
     their rarity. Numbers are scaled first, so that none overflows.
@@ -164,7 +164,12 @@ def _moved(column: Compared, errors: float) -> Moved | None:
     error = max(float(np.sqrt(np.mean(part**2))) for part in apart) * (1 / one.size + 1 / two.size) ** 0.5
     # of a column of one value nothing says what is much, but the value
     unit = max(float(one.std()), (high - low) / 10) if high > low else 1.0
-    beyond = float(beyond_chance(abs(float(apart[1].mean())), errors * error)) / unit
+    inside = float(beyond_chance(abs(float(apart[1].mean())), errors * error))
+    # of all rows, too, where bins hold several values: among few rows they do not show that all of them moved a little
+    sd = max(float(one.std()), float(two.std())) if apart[0].any() else np.inf
+    moved = abs(float(two.mean() - one.mean()))
+    all_in_all = float(beyond_chance(moved, errors * sd * (1 / one.size + 1 / two.size) ** 0.5))
+    beyond = max(inside, all_in_all) / unit
     if not beyond:
         return None
     most = float(np.abs(made).max())

@@ -304,10 +304,7 @@ LIMITS = {
     "pairs": (0.05, 0.15),  # distance of a pair of columns, on average
     "worst pair": (0.15, 0.45),
     "worst triple": (0.15, 0.45),
-    "mean": (
-        0.1,
-        0.3,
-    ),  # how far the mean of a column is off where bins do not show it, in standard deviations
+    "mean": (0.1, 0.3),  # how far the mean of a column is off, in standard deviations
     "correlation": (0.1, 0.3),  # how far the correlation that changed most is from that of real rows
     "lost": (0.05, 0.25),  # of what real rows teach a classifier
 }
