@@ -14,21 +14,23 @@ from typing import Any
 import numpy as np
 
 
-def made_by(name: str, codes: Any, sizes: list[int], rho: float, rounds: int | None) -> Any:
+def made_by(
+    name: str, codes: Any, sizes: list[int], rho: float, rounds: int | None, method: str = "sample"
+) -> Any:
     """Records of AIM or MST at rho-zCDP, one row added or removed; codes of the same grid.
 
     OpenDP splits rho in floats, and the parts can come out larger than the whole by their last digit, which it refuses: then a millionth less is asked for.
     """
     for tries in range(20):
         try:
-            return _made_by(name, codes, sizes, rho * (1 - tries * 1e-6), rounds)
+            return _made_by(name, codes, sizes, rho * (1 - tries * 1e-6), rounds, method)
         except Exception as error:
             if "insufficient budget" not in str(error):
                 raise
     raise RuntimeError(f"{name} finds no rho that it can split")
 
 
-def _made_by(name: str, codes: Any, sizes: list[int], rho: float, rounds: int | None) -> Any:
+def _made_by(name: str, codes: Any, sizes: list[int], rho: float, rounds: int | None, method: str) -> Any:
     import opendp.prelude as dp
     import polars as pl
 
@@ -49,7 +51,7 @@ def _made_by(name: str, codes: Any, sizes: list[int], rho: float, rounds: int | 
         )
         .release()
     )
-    drawn = table.synthesize(rows=codes.shape[1], method="sample")
+    drawn = table.synthesize(rows=codes.shape[1], method=method)
     # OpenDP adds a key for what is none of them; it is the grid's last, what is missing
     return np.array(
         [
@@ -89,7 +91,7 @@ def main() -> None:
         else:
             codes = np.load(job["codes"])
             try:
-                made = made_by(job["do"], codes, job["sizes"], job["rho"], job.get("rounds"))
+                made = made_by(job["do"], codes, job["sizes"], job["rho"], job.get("rounds"), job["method"])
             except Exception as error:  # theirs: it is told, and the next run goes on
                 print(json.dumps({"failed": f"{type(error).__name__}: {error}"[:500]}), flush=True)
                 continue

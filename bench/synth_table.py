@@ -2,7 +2,7 @@
 
 `make bench PART=synth` makes the environment of the peers, `.venv-aim`. Everybody gets the same rows and the same rho; peers are given bins
 at the quantiles of the data, which nobody would know; `PEERS=AIM-even` gives AIM as many bins of equal width instead, which need no data.
-Records of the peers are drawn one by one: the rounding of mbi 1.1, OpenDP's default, ties columns that have nothing to do with one another (on arrests at eps 1 two-way 0.070 instead of 0.035).
+Records of the peers are drawn one by one: the rounding of mbi 1.1, OpenDP's default, ties columns that have nothing to do with one another (`PEERS=AIM-round`).
 Ours are spread evenly, which chance disturbs less; `METHODS=quality-singly` draws ours one by one, too, so that models are compared and not draws. AIM runs at full strength: 16 rounds for each column, tables of up to three columns, a model of up to 80 MB.
 
 All of it, twelve tables at four budgets three times, takes half a day of one core or more, nearly all of it AIM's: about a minute for seven columns, and longer the more there are. So every run is kept in bench/synth_runs.jsonl as soon as it is done, and
@@ -235,16 +235,23 @@ class Runs:
                     {k: [None if value is None else str(value) for value in v] for k, v in records.items()}
                 )
             else:
-                peer, _, even = by.partition("-")
-                bins = Grid.even(task) if even else grid
+                peer, _, how = by.partition("-")
+                bins = Grid.even(task) if how == "even" else grid
                 np.save(path, bins.codes(train))
                 rho = float(rho_within(Approx(eps, DELTA)))
-                answer = self.beside.ask(do=peer, codes=str(path), sizes=bins.sizes, rho=rho, to=str(out))
+                answer = self.beside.ask(
+                    do=peer,
+                    codes=str(path),
+                    sizes=bins.sizes,
+                    rho=rho,
+                    to=str(out),
+                    method="round" if how == "round" else "sample",
+                )
                 if "failed" in answer:
                     print(f"{by} failed on {table} at eps {eps}: {answer['failed']}", flush=True)
                     return None
                 spent, made = answer["seconds"], np.load(out)
-                if even:
+                if how == "even":
                     made = grid.codes(bins.values(made, np.random.default_rng(0)))
                 np.save(path, real)
             np.save(out, made)
