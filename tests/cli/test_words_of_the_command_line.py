@@ -186,6 +186,11 @@ def test_a_slip_is_answered_with_the_nearest_name(oboro: Command, line: str, mea
         ("cells:2:x", "cells:2:1"),
         ("signl:0.5", "signal:0.5:2"),
         ("household", "person:user_id:20"),
+        ("row:x,foo", "row"),
+        ("person,foo", "person:user_id:20"),
+        ("signal:1:2,foo", "signal:1:2"),
+        ("cells:" + "9" * 5000 + "x", "cells:1:1"),
+        ("cells:1:x,replace", "cells:1:1,replace"),
     ],
 )
 def test_a_unit_that_is_not_understood_is_answered_with_the_one_that_was_meant(unit: str, fix: str) -> None:
