@@ -36,7 +36,7 @@ def rational(name: str, value: object, example: object = "0.1") -> Fraction:
     """`value` as an exact rational; `name` is how an error calls it, `example` what could be handed over instead."""
     if type(value) is Fraction:  # nearly every one: what stands in it is read as it is
         numerator, denominator = value._numerator, value._denominator  # type: ignore[attr-defined]
-    elif isinstance(value, (Fraction, int)) and not isinstance(value, bool):  # noqa: UP038: a union is slower
+    elif isinstance(value, (Fraction, int)) and not isinstance(value, bool):  # a union is slower
         numerator, denominator = value.as_integer_ratio()
     else:
         return _of_text(name, value, example)
