@@ -16,19 +16,11 @@ from oboro.arrays import Floats, Integers
 from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian
 from oboro.synth.codes import code_count
+from oboro.synth.levels import COUNTINGS, Level, counting_of, measure_column
 from oboro.synth.marginals import Offers
-from oboro.synth.measured import (
-    COUNTINGS,
-    Binned,
-    Level,
-    Shape,
-    _slopes,
-    counting_of,
-    measure_column,
-    shape_of,
-    variances,
-)
+from oboro.synth.measured import Binned, variances
 from oboro.synth.model import _sampler
+from oboro.synth.shape import Shape, _slopes, shape_of
 from support import repeatable
 
 NOW, EARLIER = counting_of(COUNTINGS), counting_of(1)
@@ -200,7 +192,7 @@ def test_a_bell_under_much_noise_is_closer_than_by_even_splits(monkeypatch) -> N
         return float(np.mean(found))
 
     sloped = away()
-    monkeypatch.setattr("oboro.synth.measured._slopes", lambda shape: np.zeros(shape.start.size))
+    monkeypatch.setattr("oboro.synth.shape._slopes", lambda shape: np.zeros(shape.start.size))
     assert sloped < 0.85 * away()
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from oboro.domain import Category, Integer
 from oboro.synth.copula import restricted
 from oboro.synth.junction import Law, Noisy, fit, joint_law, junction_tree, spread_evenly
-from oboro.synth.measured import Binned, Shape, binned, most_bins_of, on_simplex
+from oboro.synth.measured import Binned, binned, most_bins_of
 from oboro.synth.model import codes_within
+from oboro.synth.shape import Shape, on_simplex
 
 SHAPE = (2, 3, 2, 4, 2)
 TABLES = [(0, 1), (1, 2), (2, 3), (0, 3), (4,)]

@@ -18,9 +18,10 @@ from oboro.errors import DomainError, InputError, ParameterError
 from oboro.noise.bits import Bits
 from oboro.synth.conditions import Wanted, wanted_codes
 from oboro.synth.junction import Clique, Junction, Mask
-from oboro.synth.measured import Binned, Shape
+from oboro.synth.measured import Binned
 from oboro.synth.model import KnownSampler, _sampler
 from oboro.synth.rules import _kinds, _zeros, cut, with_sums
+from oboro.synth.shape import Shape
 from support import steps
 
 ROW = ob.Unit.row()

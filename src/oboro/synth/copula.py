@@ -15,8 +15,10 @@ from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.privacy import Pure
 from oboro.release import Forecast, Part, part, register
 from oboro.synth.conditions import Wanted
-from oboro.synth.measured import Binned, Measured, Noise, Shape
+from oboro.synth.levels import Noise
+from oboro.synth.measured import Binned, Measured
 from oboro.synth.plan import MOST_CATEGORIES, ModelPlan, describe_plan, share_of
+from oboro.synth.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,10 @@ from oboro.synth.codes import code_count, to_table
 from oboro.synth.conditions import Wanted, conditions, wanted_codes, where_of
 from oboro.synth.copula import CopulaSampler, MomentsPlan, Segments, correlations, restricted
 from oboro.synth.junction import LEAST, Law, Mask, Zeros, spread_evenly, sum_axes, with_evidence
+from oboro.synth.levels import COUNTINGS
 from oboro.synth.marginals import MOST_SECONDS, SECONDS, SINGLE, MarginalsPlan, QualityPlan
 from oboro.synth.marks import mark_of_draw, marked
-from oboro.synth.measured import COUNTINGS, Binned, from_rows
+from oboro.synth.measured import Binned, from_rows
 from oboro.synth.plan import ModelPlan, TablesPlan, promised
 from oboro.synth.records import GaussianPlan, gaussian_plan
 from oboro.synth.rules import shared_out, totals_of, with_sums, zeros_of

@@ -25,22 +25,18 @@ from oboro.release import Choice, Forecast, Pair, Part, Plan, Selection, part
 from oboro.release.plan import BUNDLE
 from oboro.synth.codes import check_synthesisable, code_count, read_codes
 from oboro.synth.junction import Clique, Law, Noisy, fit, size_of_tree
-from oboro.synth.measured import (
+from oboro.synth.levels import (
     COUNTINGS,
-    Binned,
     Counting,
     Level,
-    Measured,
     Noise,
-    binned,
     counting_of,
     measure_column,
-    shape_of,
-    to_rows,
     total_of,
-    variances,
 )
+from oboro.synth.measured import Binned, Measured, binned, to_rows, variances
 from oboro.synth.rules import check_rules, cut, modelled, most_bins_in, tied_by, zeros_of
+from oboro.synth.shape import shape_of
 
 # How a plan's privacy is split between its steps: exact rationals that never add up to more than was promised.
 

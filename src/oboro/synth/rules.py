@@ -21,7 +21,8 @@ from oboro.domain.rules import Range
 from oboro.errors import DomainError, told
 from oboro.synth.codes import code_count
 from oboro.synth.junction import Clique, Mask, Zeros, junction_tree
-from oboro.synth.measured import Binned, Shape, most_bins_of
+from oboro.synth.measured import Binned, most_bins_of
+from oboro.synth.shape import Shape
 
 MOST_CELLS = 1 << 22  # of combinations that one rule speaks of, in bins
 
