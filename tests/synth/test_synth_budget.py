@@ -98,7 +98,8 @@ def _never_worse(outcomes: list[tuple[float, float]], allowed: float = 0.01) -> 
 
 
 def test_more_budget_is_never_worse_with_the_quick_method(test_bits) -> None:
-    _never_worse([_outcome("marginals", eps, 1, 4000, test_bits) for eps in BUDGETS], 0.02)
+    """Which pairs a tree takes moves the AUC of one run by 0.02."""
+    _never_worse([_outcome("marginals", eps, 4, 4000, test_bits) for eps in BUDGETS], 0.02)
 
 
 @pytest.mark.long("statistical tests")
