@@ -20,7 +20,7 @@ from oboro.synth.conditions import Wanted, wanted_codes
 from oboro.synth.junction import Clique, Junction, Mask
 from oboro.synth.measured import Binned
 from oboro.synth.model import KnownSampler, _sampler
-from oboro.synth.rules import _kinds, _zeros, cut, with_sums
+from oboro.synth.rules import _kinds, _zeros, cut, in_whole_numbers, shared_out, with_sums
 from oboro.synth.shape import Shape
 from support import steps
 
@@ -203,6 +203,49 @@ def test_many_known_totals_are_drawn_in_one_pass(test_bits: Bits, monkeypatch: p
             own = np.bincount(sampler.tree.bins[1].bins_of(sex[town == code]), minlength=share.size)
             assert np.abs(own - share * own.sum()).max() < 1.01
     assert passes[0] == passes[1] <= 6
+
+
+class _Start:
+    """A generator whose one draw is known."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+    def integers(self, below: int) -> int:
+        assert 0 <= self.start < below
+        return self.start
+
+
+@pytest.mark.parametrize("n", [1, 3, 10, 47, 94, 1000])
+def test_records_are_shared_out_so_that_each_value_has_its_share_on_average(n: int) -> None:
+    """Over all starts the mean is exact; in each draw nothing is further off than by rounding, and whole shares are what they are."""
+    totals = [20, 0, 13, 1, 9, 4]
+    every: Any = [shared_out(totals, n, _Start(start)) for start in range(47)]  # type: ignore[arg-type]
+    shares = np.array(totals) * n / 47
+    assert np.sum(every, axis=0).tolist() == [total * n for total in totals]
+    assert (np.abs(np.array(every) - shares) < 1).all()
+    assert {sum(one) for one in every} == {n}
+    if n % 47 == 0:
+        assert every[0] == [total * n // 47 for total in totals] == every[46]
+
+
+def test_shares_are_whole_also_where_no_double_tells_them_apart() -> None:
+    totals = [2**61 + 1, 2**61 - 3, 0, 7]
+    assert shared_out(totals, sum(totals), _Start(sum(totals) - 1)) == totals  # type: ignore[arg-type]
+    assert in_whole_numbers(np.array([0.0, 1e-300, 0.25, 1e-9])) == [0, 0, 2**50, 4 * 2**50 // 10**9]
+
+
+@pytest.mark.parametrize("where", [{}, {1: Wanted(np.array([0]), np.array([1]))}])
+def test_one_record_of_known_totals_has_any_value(where: dict[int, Wanted], test_bits: Bits) -> None:
+    """Of 400 draws of one record about 3 in 5 have the value of 600 in 1000; fewer than 190, or more than 290, come by chance once in 10^6."""
+    domain = ob.Domain([ob.Category("sex", ["f", "m"]), ob.Category("work", ["a", "b"])])
+    data = {"sex": ["f"] * 600 + ["m"] * 400, "work": ["a", "b"] * 500}
+    plan = ob.synth.plan(
+        domain, unit=ob.Unit.row("replace"), n=1000, rho=9, known={"sex": {"f": 600, "m": 400}}
+    )
+    sampler = _sampler(plan, plan.publish(plan.measure(plan.prepare(data), test_bits)))
+    drawn = [int(sampler.draw(1, where, np.random.default_rng(seed))[0][0]) for seed in range(400)]
+    assert 190 < drawn.count(0) < 290
 
 
 def test_a_value_that_is_not_drawn_is_missing_where_it_may_be(test_bits: Bits) -> None:

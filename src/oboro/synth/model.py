@@ -32,7 +32,7 @@ from oboro.synth.marks import mark_of_draw, marked
 from oboro.synth.measured import Binned, from_rows
 from oboro.synth.plan import ModelPlan, TablesPlan, promised
 from oboro.synth.records import GaussianPlan, gaussian_plan
-from oboro.synth.rules import shared_out, totals_of, with_sums, zeros_of
+from oboro.synth.rules import in_whole_numbers, shared_out, totals_of, with_sums, zeros_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -198,7 +198,7 @@ class KnownSampler:
             if left.size:
                 only = _ranges(left)
                 rest = beside.shares * (self.tree.opened if loose else self.tree.kept)(place, only)
-            own = self._shared_out(n, bool(wanted), known, meet, others, rest, beside.shares)
+            own = self._shared_out(n, bool(wanted), known, meet, others, rest, beside.shares, rng)
             if own is not None:
                 codes = np.repeat(known, own[:-1])
                 if own[-1]:
@@ -233,7 +233,15 @@ class KnownSampler:
         return codes[lives & ~np.isin(codes, [code for code, _ in totals])]
 
     def _shared_out(
-        self, n: int, asked: bool, known: Integers, meet: Mask, others: Integers, rest: Floats, law: Floats
+        self,
+        n: int,
+        asked: bool,
+        known: Integers,
+        meet: Mask,
+        others: Integers,
+        rest: Floats,
+        law: Floats,
+        rng: np.random.Generator,
     ) -> list[int] | None:
         """How many of n records have each known value, and last another; None where one that must occur cannot.
 
@@ -245,11 +253,11 @@ class KnownSampler:
         counts = totals_of(self.domain, self.total, others.size > 0)
         can = np.append(meet & (law[bins] > 0), rest.any())
         if not asked:
-            return shared_out(counts, n) if can[counts > 0].all() else None
+            return shared_out(counts.tolist(), n, rng) if can[counts > 0].all() else None
         if not counts[can].any():  # an estimate of how many records there are does not exclude others
             if not can[-1] or self.public:
                 return None
-            counts[-1] = 1.0
+            counts[-1] = 1
         plain = self.tree.beside(place, {}, loose=False) or self.tree.beside(place, {}, loose=True)
         assert plain is not None  # some record is possible
         before, after = np.append(plain.shares[bins], 0.0), np.append(law[bins], rest.sum())
@@ -261,9 +269,8 @@ class KnownSampler:
             - np.log(np.maximum(before, LEAST))
             + np.log(np.maximum(counts, LEAST))
         )
-        return shared_out(
-            np.where(can, np.exp(logs - logs[can].max(), where=can, out=np.zeros(can.size)), 0.0), n
-        )
+        weights = np.where(can, np.exp(logs - logs[can].max(), where=can, out=np.zeros(can.size)), 0.0)
+        return shared_out(in_whole_numbers(weights), n, rng)
 
 
 def _left_nothing(why: str) -> ParameterError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
@@ -248,18 +249,25 @@ def _check_known(
 # Known totals
 
 
-def totals_of(domain: Domain, total: float, others: bool) -> Floats:
+def totals_of(domain: Domain, total: float, others: bool) -> Integers:
     """How many of all records, of which there are about `total`, have each value whose total is known; last, how many have another, if others can occur."""
     ((_, totals),) = domain.rules.known
     held = sum(count for _, count in totals)
     rest = max(0, round(total) - held) if others else 0
-    return np.array([*(count for _, count in totals), rest], float)
+    return np.array([*(count for _, count in totals), rest], np.int64)
 
 
-def shared_out(weights: Floats, n: int) -> list[int]:
-    """n as whole numbers in proportion to the weights: rounded down, and what is left to the largest remainders. What has no weight has none."""
-    exact = weights * n / weights.sum()
-    whole = np.floor(exact).astype(np.int64)
-    order = np.argsort(-(exact - whole), kind="stable")
-    whole[order[: n - int(whole.sum())]] += 1
-    return [int(one) for one in whole]
+def shared_out(weights: Sequence[int], n: int, rng: np.random.Generator) -> list[int]:
+    """n as whole numbers in proportion to the weights, each rounded up or down so that on average it is its share. What has no weight has none.
+
+    Shares that are whole numbers stay what they are, for all is counted in integers; and of one record each value is as likely as it is frequent.
+    """
+    ends = list(accumulate(weights))
+    start = int(rng.integers(ends[-1]))
+    upto = [(end * n + start) // ends[-1] for end in ends]
+    return [after - before for before, after in pairwise([0, *upto])]
+
+
+def in_whole_numbers(weights: Floats) -> list[int]:
+    """Weights as integers, to fifteen digits of the largest."""
+    return [int(weight) for weight in weights / weights.max() * 2.0**50]
