@@ -66,6 +66,18 @@ def test_with_many_columns_only_linked_triples_are_offered() -> None:
     assert plan_of().all_triples
 
 
+def test_the_forecast_counts_the_rows_where_their_number_is_public_and_else_says_what_a_million_take() -> None:
+    numbers = ob.Domain([ob.Integer(f"c{i}", 0, 7) for i in range(9)])
+    seconds = []
+    for n in (1000, 10**7, 10**8):
+        plan: Any = ob.synth.plan(numbers, unit=ob.Unit.row("replace"), n=n, eps=1, delta="1e-6", seconds=2)
+        assert f"up to about {plan.expected_seconds} seconds" in str(plan.forecast())
+        seconds.append(plan.expected_seconds)
+    assert seconds[0] <= 2 < 4 <= seconds[1] < seconds[2] / 5
+    private: Any = ob.synth.plan(numbers, unit=ob.Unit.row(), eps=1, delta="1e-6")
+    assert "and about 1 more for each million rows" in str(private.forecast())
+
+
 @pytest.mark.parametrize(
     "wrong", [{"seconds": 0}, {"seconds": 3601}, {"seconds": "1.5"}, {"seconds": 5, "method": "marginals"}]
 )

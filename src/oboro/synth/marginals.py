@@ -144,6 +144,7 @@ SINGLE = Fraction(3, 10)  # of the budget: every column by itself, in the qualit
 ROUND_STEPS = 60  # of the fit after each table
 _VISITS = 10**7  # of a cell, in a second of one core
 _OFFERS = 10**3  # tables that are compared with the model, in a second of one core
+_COUNTED = 150 * 10**6  # rows that are counted into one table, in a second of one core
 _KEPT = 1 << 24  # cells of true counts that are kept from one round to the next
 DROWNED = 0.8  # of the noise's standard deviation: what noise adds to a cell on average; a table that holds fewer records for each cell tells nothing
 CLEAR = 2  # standard deviations of the noise: what a cell of two columns of numbers is to hold on average
@@ -197,7 +198,11 @@ class QualityPlan(TablesPlan):
             if self.steps > 1
             else "one table of up to three columns will be chosen; oboro synth report measures what comes of it"
         )
-        time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core; reading the data comes on top"
+        for_rows = self.counting_seconds(10**6)
+        if self.n is None and for_rows >= 0.5:
+            time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core, and about {math.ceil(for_rows)} more for each million rows; reading the data comes on top"
+        else:
+            time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core; reading the data comes on top"
         return self.forecast_with(table, [*self.carried(3), note, time] if self.steps else [note])
 
     @property
@@ -229,22 +234,29 @@ class QualityPlan(TablesPlan):
         d = len(self.learned)
         return (math.isqrt(d * d + 16 * self.largest) - d) // 8 - 1
 
+    def counting_seconds(self, rows: int) -> float:
+        """About how long it takes to count so many rows into every table that is offered, each once."""
+        d = len(self.learned)
+        return (comb(d, 2) + (comb(d, 3) if self.all_triples else 0)) * rows / _COUNTED
+
     @property
     def expected_seconds(self) -> int:
-        """At most about: for a model as large as these columns and the seconds allow. Public, as all of a forecast."""
+        """At most about: for a model as large as these columns and the seconds allow, and for the rows if their number is public. Public, as all of a forecast."""
         d, steps = len(self.learned), ROUND_STEPS * self.steps + FIT_STEPS
         widest = most_bins_in(self.domain, self.most_bins, self.categories)
         cells = max(min(prod(widest), self.largest), 2 * sum(widest), self.tied_cells)  # as rules make it
         offers = self.steps * (comb(d, 2) + (comb(d, 3) if self.all_triples else 0))
         seconds = math.ceil(2 * cells * steps / _VISITS + offers / _OFFERS + d * steps * 1e-4)
         pairs = math.ceil(self.steps * comb(d, 2) / _OFFERS)  # all of them are offered, whatever the seconds
-        return max(min(self.seconds, seconds), pairs) if cells <= self._in_time else seconds
+        counting = math.floor(self.counting_seconds(self.n or 0))
+        return counting + (max(min(self.seconds, seconds), pairs) if cells <= self._in_time else seconds)
 
     @property
     def all_triples(self) -> bool:
         """Whether there is time to offer every triple in every round; else those of which two pairs were measured."""
         d = len(self.learned)
-        return self.steps * (comb(d, 2) + comb(d, 3)) <= self.seconds * _OFFERS
+        tables = comb(d, 2) + comb(d, 3)
+        return self.steps * tables / _OFFERS + tables * (self.n or 0) / _COUNTED <= self.seconds
 
     def measure_once(self, codes: Integers, bits: Bits) -> Measured:
         ones, sd = self.ones, self.noise.sd
