@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -331,10 +332,33 @@ def test_types_that_read_the_same_and_hold_more_are_refused(model: ob.synth.Mode
             [*made["sex"].combine_chunks().dictionary_encode().dictionary.to_pylist(), "Alice 1970-01-01"]
         ),
     )
-    for name, values in (("day", hidden.cast(pa.date64(), safe=False)), ("sex", real)):
+    for name, values, kind in (
+        ("day", hidden.cast(pa.date64(), safe=False), DataError),  # no Arrow file holds such a day
+        ("sex", real, CertificateError),
+    ):
         place = made.column_names.index(name)
         other = made.set_column(place, name, values).replace_schema_metadata(made.schema.metadata)
         path = tmp_path / f"{name}.arrow"
         path.write_bytes(encoded(other, ".arrow"))
-        with pytest.raises(CertificateError, match="does not hold what the model draws"):
+        with pytest.raises(kind, match=r"cannot be read|does not hold what the model draws"):
             ob.synth.check(path)
+
+
+@pytest.mark.parametrize("bit", [24, 30, 31])
+def test_an_arrow_file_with_one_bit_changed_is_told_in_our_words(
+    model: ob.synth.Model, ledger: ob.Ledger, tmp_path: Path, bit: int
+) -> None:
+    """A text that begins beyond the end of its bytes: whoever follows that reads foreign memory, and the program dies."""
+    path = tmp_path / "made.arrow"
+    write_records(model.sample(40, {"sex": ["f", "m"]}, seed=1), path)
+    whole = path.read_bytes()
+    offsets = np.arange(41, dtype="<i4").tobytes()  # of labels of one letter
+    assert whole.count(offsets) == 1
+    at = whole.index(offsets) + 4 * 20 + bit // 8
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit % 8]) + whole[at + 1 :])
+    with pytest.raises(DataError, match="cannot be read"):
+        ob.synth.check(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        ob.synth.quality(DATA, path)
+    with pytest.raises(ParameterError, match="may be real data"):
+        write_records(model.sample(5), path)

@@ -16,6 +16,7 @@ import oboro as ob
 from oboro import report, tables
 from oboro.errors import DataError
 from oboro.release import plan_from
+from oboro.release.plan import encoded
 from oboro.tables.plan import TablePlan
 from oboro.tables.tree.intervals import NOISY, PLAN, _packed, _unpacked, plan_in
 from support import repeatable
@@ -276,3 +277,18 @@ def test_rows_in_another_order_get_no_interval_of_others(tmp_path: Path) -> None
             plan.intervals(other, 0.95)
     few = table.slice(0, 9)  # some of the rows are as good
     assert plan.intervals(few, 0.95)[1].tolist() == high[:9].tolist()
+
+
+def test_an_arrow_file_whose_texts_lie_beyond_its_bytes_is_refused(tmp_path: Path) -> None:
+    """Whoever follows such an offset reads foreign memory, and the program dies."""
+    path, table = tmp_path / "a.arrow", released("tree of two columns")
+    place = table.column_names.index("sex")
+    table = table.set_column(place, "sex", table["sex"].combine_chunks().cast(pa.string()))
+    path.write_bytes(encoded(table, ".arrow"))
+    tables.ask(path, {"sex": "F"})
+    whole, offsets = path.read_bytes(), np.arange(table.num_rows + 1, dtype="<i4").tobytes()
+    assert whole.count(offsets) == 1  # of labels of one letter
+    at = whole.index(offsets) + 4 * (table.num_rows // 2) + 3
+    path.write_bytes(whole[:at] + b"\x40" + whole[at + 1 :])
+    with pytest.raises(DataError, match="cannot be read"):
+        tables.ask(path, {"sex": "F"})

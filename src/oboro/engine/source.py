@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 # Arrow files, and whether their arrays hang together.
 #
-# An Arrow file is used as it lies on the disk. Where a damaged one says that a text begins beyond the end of its bytes,
+# An Arrow file is used as it lies on the disk, and so is a table that somebody else read from one. Where a damaged one says that a text begins beyond the end of its bytes,
 # whoever follows that reads foreign memory, and the program dies. So offsets and indices are checked before anything is read.
 # They say how the file is built. Values are not looked at: a text that is not UTF-8, or a date that is none, follows
 # the rule of its column like any other value.
@@ -57,13 +57,33 @@ def read_arrow(path: Path) -> Table:
 
     try:
         table = feather.read_table(path, memory_map=True)
-        table.validate()
-        for column in table.columns:
-            for chunk in column.chunks:
-                _check(chunk)
+        _check_all(table)
         return table
     except (pa.ArrowException, OSError):
         raise damaged(path) from None
+
+
+def _sound(table: Table) -> Table:
+    """A table that came as Arrow; refused if it is damaged."""
+    import pyarrow as pa
+
+    try:
+        _check_all(table)
+    except pa.ArrowException:
+        raise DataError(
+            "the Arrow table is damaged",
+            given="offsets or indices that lead beyond its bytes",
+            needed="a table that hangs together: table.validate(full=True) says what is wrong",
+            fix="read the data anew from where they came from",
+        ) from None
+    return table
+
+
+def _check_all(table: Table) -> None:
+    table.validate()
+    for column in table.columns:
+        for chunk in column.chunks:
+            _check(chunk)
 
 
 def _check(array: Array) -> None:
@@ -128,6 +148,8 @@ def open_data(data: Data | Source, argument: str = "data") -> Source:
     if isinstance(data, str | Path):
         return _from_file(path_of(argument, data), argument)
     table = to_arrow(data)
+    if type(data).__module__.startswith("pyarrow."):  # all else was made into Arrow just now
+        _sound(table)
     return _opened(table, table=table)
 
 

@@ -14,7 +14,17 @@ from oboro.records import Record
 from oboro.release import Certificate, plan_from, verify_certificate
 from oboro.release.certificate import certificate_from, unpacked
 from oboro.synth.conditions import Wanted
-from oboro.synth.marks import BESIDE, WITHIN, digest, mark_within, model_within, read_mark, told_of, wanted_of
+from oboro.synth.marks import (
+    BESIDE,
+    WITHIN,
+    digest,
+    mark_within,
+    model_within,
+    read_mark,
+    read_within,
+    told_of,
+    wanted_of,
+)
 from oboro.synth.model import MOST_RECORDS, Model, load, loaded
 from oboro.synth.plan import ModelPlan
 from oboro.synth.records import GaussianPlan
@@ -135,15 +145,12 @@ def _content(where: Path) -> bytes:
 def _table(content: bytes, where: Path) -> Any:
     """The records of a file that carries its mark within; None for other files."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     ending = where.suffix.lower()
     if ending not in WITHIN:
         return None
     try:
-        if ending == ".parquet":
-            return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
-        return pa.ipc.open_file(pa.BufferReader(content)).read_all()
+        return read_within(pa.BufferReader(content), ending)
     except Exception:  # whatever the bytes are: not a file that oboro wrote
         raise DataError(
             f"{where} cannot be read", given=str(where), needed=f"a file that is what {ending} says"

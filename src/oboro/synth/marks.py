@@ -14,6 +14,7 @@ import os
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -99,6 +100,37 @@ def marked(table: Table, said: Record) -> Table:
 def mark_within(table: Table) -> bytes | None:
     """The mark that a table carries, as it was written."""
     return (table.schema.metadata or {}).get(_KEY)
+
+
+def mark_alone(source: Any, ending: str) -> bytes | None:
+    """The mark in a Parquet or Arrow file, from its metadata alone. Whatever is no such file raises as pyarrow does."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pq.ParquetFile(source).schema_arrow if ending == ".parquet" else pa.ipc.open_file(source).schema
+    return mark_within(schema.empty_table())
+
+
+def read_within(source: Any, ending: str) -> Table:
+    """The records of a Parquet or Arrow file that may carry a mark. Whatever is no such file raises as pyarrow does.
+
+    An Arrow file is used as it lies there. Where a damaged or forged one says that a text begins beyond the end of its bytes,
+    whoever follows that reads foreign memory, and the program dies: so nothing is looked at before everything was checked.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if ending == ".parquet":
+        table = pq.ParquetFile(source).read(use_threads=False)
+    else:
+        table = pa.ipc.open_file(source).read_all()
+    table.validate(full=True)
+    return table
+
+
+def fits(said: Record, table: Table, ending: str) -> bool:
+    """Whether a mark with a hash is that of these records."""
+    return bool(table.num_rows == said["records"] and said["sha256"] == digest(table, ending))
 
 
 def read_mark(content: bytes) -> Record | None:
@@ -239,17 +271,11 @@ def is_marked(where: Path) -> bool:
 def _fits_within(where: Path, ending: str) -> bool:
     """Whether a Parquet or Arrow file carries a mark of its own records. These are read only if it may be so."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     with pa.OSFile(str(where)) as file:
-        opened = pq.ParquetFile(file) if ending == ".parquet" else pa.ipc.open_file(file)
-        schema = opened.schema_arrow if ending == ".parquet" else opened.schema
-        found = (schema.metadata or {}).get(_KEY)
+        found = mark_alone(file, ending)
         said = None if found is None else read_mark(found)
-        if said is None or "sha256" not in said:
-            return False
-        table = opened.read(use_threads=False) if ending == ".parquet" else opened.read_all()
-        return bool(table.num_rows == said["records"] and said["sha256"] == digest(table, ending))
+        return said is not None and "sha256" in said and fits(said, read_within(file, ending), ending)
 
 
 def write_records(table: Table, path: str | Path) -> Path | None:

@@ -81,6 +81,7 @@ def _opened(published: Any, where: Where | None = None) -> tuple[Any, TablePlan]
         if path.suffix.lower() == ".arrow":
             with pa.memory_map(str(path)) as source:
                 table = pa.ipc.open_file(source).read_all()
+                table.validate(full=True)  # offsets that lead beyond their bytes would end the program
                 return table, _plan(table)
         with pa.OSFile(str(path)) as source:  # a path, and never an address, which pyarrow would follow
             file = pq.ParquetFile(source)
