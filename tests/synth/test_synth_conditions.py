@@ -13,7 +13,7 @@ import pytest
 
 import oboro as ob
 from oboro.cli import main
-from oboro.errors import ParameterError, setting
+from oboro.errors import InputError, ParameterError, setting
 from oboro.kinds import nearest
 from oboro.synth.check import check
 from oboro.synth.conditions import read_conditions, wanted_codes, where_of
@@ -272,6 +272,31 @@ def test_whatever_was_drawn_can_be_asked_for() -> None:
         for asked in (value, (value, value), [value]):
             (found,) = wanted_codes(domain, {"x": asked}).values()
             assert (found.start.tolist(), found.stop.tolist()) == ([code], [code + 1])
+
+
+def test_an_end_that_may_be_a_step_or_not_is_refused_and_the_fix_says_the_step() -> None:
+    for value in ((0.33, 0.67), ("0.33", "0.67"), (None, 0.67), 0.67):
+        with pytest.raises(ParameterError, match="has no such value") as refused:
+            codes(value, "third")
+        fixed = eval(f"dict({refused.value.fix})")["where"]["third"]
+        low, high = (fixed, fixed) if isinstance(fixed, float) else fixed
+        assert high == 2 / 3
+        assert codes(fixed, "third")[0][1] == 3
+        assert low in (None, 1 / 3, 2 / 3)
+
+
+def test_a_range_of_any_length_takes_no_room() -> None:
+    domain = ob.Domain([ob.Integer("yen", 0, 10**12), ob.Category("n", [1, 2])])
+    (found,) = wanted_codes(domain, {"yen": range(5, 10**11)}).values()
+    assert (found.start.tolist(), found.stop.tolist()) == ([5], [10**11])
+    (found,) = wanted_codes(domain, {"yen": range(9, 0, -3)}).values()
+    assert (found.start.tolist(), found.stop.tolist()) == ([3, 6, 9], [4, 7, 10])
+    with pytest.raises(InputError, match="picks too many values one by one"):
+        wanted_codes(domain, {"yen": range(0, 10**12, 2)})
+    for name in domain.names:
+        for beyond in (range(10**30), range(-(10**9), 0), range(0)):
+            with pytest.raises(ParameterError, match="has no such value"):
+                wanted_codes(domain, {name: beyond})
 
 
 def test_values_in_arrays_are_values() -> None:

@@ -20,13 +20,13 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from oboro.domain.columns import Category, Column, Date, Integer, Real
-from oboro.errors import DomainError, InputError, declaration, setting, told
+from oboro.domain.places import meant_place, place_of, places_of
+from oboro.errors import DomainError, declaration, setting, told
 from oboro.exact import rational, show
 from oboro.files import reads
 from oboro.kinds import nearest, shown
@@ -250,8 +250,10 @@ def _code(value: object, places: Mapping[str, int]) -> int | None:
 
 def ranges_of(column: Column, value: object, places: Mapping[str, int]) -> tuple[Range, ...]:
     """The codes that a condition on one column means, as ranges that neither touch nor overlap."""
+    if isinstance(value, range):
+        return _ranges_by_steps(column, value, places)
     pair = isinstance(value, tuple) and not isinstance(column, Category)
-    values = [value] if pair or not isinstance(value, list | set | tuple | range) else list(value)
+    values = [value] if pair or not isinstance(value, list | set | tuple) else list(value)
     found: list[Range] = []
     for start, stop in sorted(_range(column, one, places) for one in values):
         if found and start <= found[-1][1]:
@@ -261,6 +263,18 @@ def ranges_of(column: Column, value: object, places: Mapping[str, int]) -> tuple
     if not found:
         raise _not_understood(column, value)
     return tuple(found)
+
+
+def _ranges_by_steps(column: Column, value: range, places: Mapping[str, int]) -> tuple[Range, ...]:
+    """Of a range of Python's, however long: from step to step it is one range of codes."""
+    if isinstance(column, Category):  # one more than there can be is none of them
+        return ranges_of(column, list(value[: column.size + 1]), places)
+    codes = places_of(column, value, "impossible")
+    if codes is None:
+        raise _not_understood(column, value)
+    if codes.step == 1:
+        return ((codes[0], codes[-1] + 1),)
+    return tuple((code, code + 1) for code in codes)
 
 
 def _range(column: Column, value: object, places: Mapping[str, int]) -> Range:
@@ -277,15 +291,13 @@ def _range(column: Column, value: object, places: Mapping[str, int]) -> Range:
         ends = (value, value) if value is not None else ()
     if len(ends) != 2:
         raise _not_understood(column, value)
-    lowest, highest, step = _grid(column)
-    try:
-        low, high = (
-            edge if end is None else _number(column, end)
-            for end, edge in zip(ends, (lowest, highest), strict=True)
-        )
-    except InputError:
-        raise _not_understood(column, value) from None
-    start, stop = math.ceil((low - lowest) / step), math.floor((high - lowest) / step) + 1
+    low, high = (
+        Fraction(edge) if end is None else place_of(column, end)
+        for end, edge in zip(ends, (0, column.size - 1), strict=True)
+    )
+    if low is None or high is None:
+        raise _not_understood(column, value)
+    start, stop = math.ceil(low), math.floor(high) + 1
     if start >= stop or start < 0 or stop > column.size:
         raise _not_understood(column, value)
     return start, stop
@@ -296,15 +308,6 @@ def _grid(column: Column) -> tuple[Any, Any, Any]:
         return column.first.toordinal(), column.last.toordinal(), rational("step", 1)
     assert isinstance(column, Integer | Real)
     return rational("low", column.low), rational("high", column.high), rational("step", column.step)
-
-
-def _number(column: Column, end: object) -> Any:
-    if not isinstance(column, Date):
-        return rational(column.name, end)
-    try:
-        return (end if isinstance(end, date) else date.fromisoformat(str(end))).toordinal()
-    except ValueError:
-        raise _not_understood(column, end) from None
 
 
 _MOST_SHOWN = 8
@@ -330,10 +333,13 @@ def _not_understood(column: Column, value: object) -> DomainError:
     elif isinstance(column, Integer | Real | Date):
         low, high = (_exactly(column, code) for code in (0, column.size - 1))
         needed = f"values, or a range LOW..HIGH, from {low} to {high}; what is missing meets no condition"
+        if not isinstance(column, Date):
+            step = show(Fraction(column.step))
+            needed = f"values, or a range LOW..HIGH, from {low} to {high} in steps of {step}; what is missing meets no condition"
         fix = _never(column.name, _inside_bounds(column, value))
     return DomainError(
         f"column {column.name!r} has no such value",
-        given=told(impossible=f"{{{column.name!r}: {value!r}}}"),
+        given=told(impossible=f"{{{column.name!r}: {shown(value)}}}"),
         needed=needed,
         fix=fix,
         argument="impossible",
@@ -341,15 +347,18 @@ def _not_understood(column: Column, value: object) -> DomainError:
 
 
 def _inside_bounds(column: Column, value: object) -> str:
-    """What of a range lies within the bounds; the range the other way round; or the lower half of them."""
+    """The step that a value may be; what of a range lies within the bounds; the range the other way round; or the lower half of them."""
+    step = meant_place(column, value)
+    if step is not None and step.denominator == 1 and 0 <= step < column.size:
+        return _exactly(column, int(step))
     ends = value.split("..") if isinstance(value, str) and value.count("..") == 1 else value
     places: list[Any] = []
-    lowest, _, step = _grid(column)
     if isinstance(ends, list | tuple) and len(ends) == 2:
-        try:
-            places = sorted((_number(column, str(end).strip()) - lowest) / step for end in ends)
-        except InputError:
-            places = []
+        found = [
+            Fraction(edge) if end is None or end == "" else meant_place(column, end)
+            for end, edge in zip(ends, (0, column.size - 1), strict=True)
+        ]
+        places = [] if None in found else sorted(found)
     first, last = 0, (column.size - 1) // 2
     if places and places[0] <= column.size - 1 and places[1] >= 0:
         first, last = max(0, math.ceil(places[0])), min(column.size - 1, math.floor(places[1]))

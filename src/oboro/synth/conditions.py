@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from math import ceil, floor, isinf
 from typing import Any
 
@@ -17,9 +18,9 @@ import numpy as np
 
 from oboro.arrays import Integers
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
-from oboro.domain.columns import as_date
-from oboro.errors import InputError, ParameterError, Setting, setting, told
-from oboro.exact import rational, show
+from oboro.domain.places import meant_place, place_of, places_of
+from oboro.errors import ParameterError, Setting, setting, told
+from oboro.exact import show
 from oboro.kinds import nearest, shown, takes
 from oboro.synth.codes import code_count
 
@@ -54,16 +55,21 @@ def _wanted(column: Column, value: object) -> Wanted | None:
     if isinstance(value, tuple) and not isinstance(column, Category):
         span = _span(column, *value) if len(value) == 2 else None
         return None if span is None else Wanted(np.array([span[0]]), np.array([span[1]]))
-    values = value if isinstance(value, list | set | tuple | range) else [value]
+    if isinstance(value, range) and not isinstance(column, Category):
+        picked = places_of(column, value, "where")
+        if picked is None or picked.step == 1:
+            return None if picked is None else Wanted(np.array([picked[0]]), np.array([picked[-1] + 1]))
+        apart = np.arange(picked[0], picked[-1] + 1, picked.step, dtype=np.int64)
+        return Wanted(apart, apart + 1)
+    if isinstance(value, range):
+        value = list(value[: column.size + 1])  # one more than there can be is none of them
+    values = value if isinstance(value, list | set | tuple) else [value]
     found = [_code(column, one) for one in values]
     codes = [code for code in found if code is not None]
     if not codes or len(codes) < len(found):
         return None
     distinct = np.unique(codes).astype(np.int64)
     return Wanted(distinct, distinct + 1)
-
-
-_SLACK = Fraction(1, 10**6)  # of a step: a third is met by the number that is nearest to it
 
 
 def _span(column: Column, low: object, high: object) -> tuple[int, int] | None:
@@ -73,13 +79,13 @@ def _span(column: Column, low: object, high: object) -> tuple[int, int] | None:
         beyond = _infinite(end)
         if end is None or beyond == (-1 if is_low else 1):
             continue
-        place = _place(column, end)
+        place = place_of(column, end)
         if beyond or place is None:
             return None
         if is_low:
-            lowest = max(lowest, ceil(place - _SLACK))
+            lowest = max(lowest, ceil(place))
         else:
-            highest = min(highest, floor(place + _SLACK))
+            highest = min(highest, floor(place))
     return (lowest, highest + 1) if lowest <= highest else None
 
 
@@ -97,27 +103,10 @@ def _code(column: Column, value: object) -> int | None:
         return column.size if code_count(column) > column.size else None
     if isinstance(column, Category):
         return column.code(value) if value in column.values else None
-    place = _place(column, value)
-    if place is None or abs(place - round(place)) > _SLACK or not 0 <= round(place) < column.size:
+    place = place_of(column, value)
+    if place is None or place.denominator != 1 or not 0 <= place < column.size:
         return None
-    return round(place)
-
-
-def _place(column: Column, value: object) -> Fraction | None:
-    """How many steps of its column a number or day is above the lowest, or below; None if it is none."""
-    if not isinstance(column, Date | Integer | Real):
-        return None
-    try:
-        if isinstance(column, Date):
-            return Fraction((as_date(column.name, "value", value) - column.first).days)
-        place = (rational(column.name, value) - Fraction(column.low)) / Fraction(column.step)
-    except InputError:
-        return None
-    near = round(
-        place
-    )  # what was drawn is written as a float, whose last digit may be worth more than the slack
-    drawn = isinstance(value, float) and 0 <= near < column.size and float(column.value(near)) == value
-    return Fraction(near) if drawn else place
+    return int(place)
 
 
 # As they are typed.
@@ -157,7 +146,11 @@ def _read_condition(domain: Domain, text: str) -> tuple[str, Any]:
     if name not in domain.names and (compared := _COMPARED.fullmatch(text)) and compared[1] in domain.names:
         sign, end = compared[2], compared[3]
         column = domain[compared[1]]
-        if sign in (">", "<") and (place := _place(column, end)) is not None and 0 < place < column.size - 1:
+        if (
+            sign in (">", "<")
+            and (place := place_of(column, end)) is not None
+            and 0 < place < column.size - 1
+        ):
             end = str(column.value(floor(place) + 1 if sign == ">" else ceil(place) - 1))
         ends = (end, None) if sign in (">", ">=", "=>", "≥") else (None, end)
         raise _no_condition(text, {column.name: _reaching(column, ends)})
@@ -210,7 +203,7 @@ def conditions(where: Mapping[str, object]) -> Setting:
 def _cut(value: object) -> object:
     if not isinstance(value, list | set | range):
         return value
-    values = list(value)
+    values = list(islice(value, _MOST_SHOWN + 1))  # a range may be of any length
     return values if len(values) <= _MOST_SHOWN else [*values[:_MOST_SHOWN], ...]
 
 
@@ -274,7 +267,17 @@ def _instead(column: Column, value: object) -> object:
         wrong = next((one for one in values if one not in column.values), None)
         close = nearest(wrong, map(str, column.values))
         return next((one for one in column.values if str(one) == close), column.value(0))
+    pair = isinstance(value, tuple) and len(value) == 2
+    meant: Any = tuple(_step(column, end) for end in value) if pair else _step(column, value)  # type: ignore[attr-defined]
+    if meant != value and _wanted(column, meant) is not None:
+        return meant
     turned = value[::-1] if isinstance(value, tuple) and len(value) == 2 and None not in value else None
     if turned is not None and _span(column, *turned) is not None:
         return turned
     return _value(column, 0), _value(column, column.size - 1)
+
+
+def _step(column: Column, value: object) -> object:
+    """The step that a value may be; of all others the value."""
+    place = meant_place(column, value) if place_of(column, value) is None else None
+    return value if place is None or not 0 <= place < column.size else _value(column, int(place))
