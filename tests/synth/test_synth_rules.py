@@ -291,7 +291,7 @@ def test_rules_cost_nothing_and_a_sum_is_not_paid_for() -> None:
 
 
 CONTRADICTIONS: dict[str, dict[str, Any]] = {
-    "nothing is left": {"impossible": [{"work": ["none", "job", "retired"]}, {"work": "job"}]},
+    "nothing is left": {"impossible": [{"sex": ["f", "m"]}, {"sex": "m"}]},
     "two rules leave nothing": {"impossible": [{"sex": "f"}, {"sex": "m"}]},
     "known and impossible": {"impossible": [{"sex": "f"}], "known": {"sex": {"f": 3}}},
     "more than there are": {"known": {"sex": {"f": 900}}},
@@ -501,6 +501,51 @@ def test_totals_hold_where_only_null_is_left_beside_them(men: int, test_bits: Bi
     sampler = sampler_of(domain, data, test_bits, unit=REPLACE, n=100, eps=5)
     sex, _ = sampler.draw(100, {}, np.random.default_rng(1))
     assert np.bincount(sex, minlength=3).tolist() == [50, 0, 50]
+
+
+NO_BIRTHS, NO_PROSTATE = {"sex": "m", "births": "0..20"}, {"sex": "f", "prostate": "0..9"}
+HALVES = {"sex": {"f": 54, "m": 46}}
+
+
+@pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"impossible": [NO_BIRTHS]},
+        {"impossible": [NO_BIRTHS], "known": HALVES},
+        {"impossible": [NO_BIRTHS, NO_PROSTATE]},
+        {"impossible": [NO_BIRTHS, NO_PROSTATE], "known": HALVES},
+        {"impossible": [{"sex": ["f", "m"]}]},
+        {"impossible": [{"births": "0..20"}, {"prostate": (0, 9)}, {"sex": "m"}], "known": {"sex": {"f": 9}}},
+    ],
+    ids=["one", "one and totals", "two", "two and totals", "all of a column", "nearly all"],
+)
+def test_a_question_that_does_not_apply_is_missing(
+    rules: dict[str, Any], answered: bool, test_bits: Bits
+) -> None:
+    """Whether it was answered by real people all the same or not."""
+    columns = [ob.Category("sex", ["f", "m"]), ob.Integer("births", 0, 20), ob.Integer("prostate", 0, 9)]
+    data: dict[str, list[Any]] = {
+        "sex": ["f"] * 54 + ["m"] * 46,
+        "births": [i % 4 for i in range(54)] + [1 if answered else None] * 46,
+        "prostate": [2 if answered else None] * 54 + [i % 9 for i in range(46)],
+    }
+    domain = ob.Domain(columns, **rules)
+    sampler = sampler_of(domain, data, test_bits, unit=REPLACE, n=100, eps=2)
+    codes = dict(zip(domain.names, sampler.draw(100, {}, np.random.default_rng(1)), strict=True))
+    assert broken(domain, codes) == 0
+    for name, totals in domain.rules.known:
+        assert [int((codes[name] == code).sum()) for code, _ in totals] == [count for _, count in totals]
+
+
+def test_what_cannot_be_missing_can_be_impossible() -> None:
+    stands_in = [ob.Category("sex", ["f", "m"], missing="m"), ob.Integer("births", 0, 20, missing=0)]
+    for rules, refusal in (
+        ({"impossible": [{"sex": ["f", "m"]}]}, "no record is possible"),
+        ({"impossible": [NO_BIRTHS], "known": HALVES}, "impossible, and known to occur"),
+    ):
+        with pytest.raises(DomainError, match=refusal):
+            ob.synth.plan(ob.Domain(stands_in, **rules), unit=REPLACE, n=100, eps=1)
 
 
 def test_noise_makes_no_null_of_a_column_whose_values_all_stand_in_rules(test_bits: Bits) -> None:

@@ -175,6 +175,12 @@ def _edges(column: Column, domain: Domain) -> set[int]:
     return {edge for edge in edges if 0 < edge < column.size}
 
 
+def _one_of_each(column: Column, domain: Domain) -> Integers:
+    """A code of each class of codes that rules do not tell apart. What is missing is one where it may be: it meets no condition."""
+    missing = [column.size] if code_count(column) > column.size else []
+    return np.array([0, *sorted(_edges(column, domain)), *missing])
+
+
 def check_rules(domain: Domain, n: int | None, most_bins: int, categories: int) -> None:
     """Refuses rules that cannot hold together, and those that no model can hold. By public facts alone."""
     if len(domain.rules.known) > 1:
@@ -185,7 +191,7 @@ def check_rules(domain: Domain, n: int | None, most_bins: int, categories: int) 
             argument="known",
         )
     learned = modelled(domain)
-    codes = [np.array([0, *sorted(_edges(column, domain))]) for column in learned]
+    codes = [_one_of_each(column, domain) for column in learned]
     cliques, widest = tied_by(domain), most_bins_in(domain, most_bins, categories)
     tree = junction_tree(widest, cliques)
     if cliques and max(prod(widest[i] for i in clique) for clique in tree.cliques) > MOST_CELLS:
@@ -219,7 +225,7 @@ def check_rules(domain: Domain, n: int | None, most_bins: int, categories: int) 
         ]
         column, said = learned[name], dict(totals)
         others = any(
-            code >= column.size or lives[int(np.searchsorted(codes[i], code, side="right")) - 1]
+            lives[int(np.searchsorted(codes[i], code, side="right")) - 1]
             for code in range(code_count(column))
             if code not in said
         )
