@@ -126,13 +126,20 @@ def _written(value: object) -> str:
     if value is ...:
         return "..."
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key!r}: {_written(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{_plainly(key)}: {_written(one)}' for key, one in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_written, value))}]"
     if not type(value).__module__.startswith("oboro."):
-        return repr(value)
+        return _plainly(value)
     inner = re.sub(r"(?<=\()(?:Pure|Approx|ZCDP|Renyi)(?=\()", r"ob.\g<0>", repr(value))  # of a condition
     return f"ob.{inner}"
+
+
+def _plainly(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # a whole number of more digits than Python writes
+        return "..."
 
 
 class OboroError(Exception):

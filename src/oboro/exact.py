@@ -243,7 +243,10 @@ def _handed(name: str, value: object, written: Callable[..., Setting] = setting)
 
 
 def _not_a_number(name: str, value: object, example: object) -> ParameterError:
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except ValueError:  # in it a whole number of more digits than Python writes
+        shown = f"a {type(value).__name__}"
     return ParameterError(
         f"{name} is not a number",
         given=_handed(name, shown if len(shown) <= 60 else shown[:57] + "...", told),

@@ -233,3 +233,12 @@ def _unwritable(path: Path, error: OSError) -> DataError:
         given=error.strerror or str(error),
         fix="a folder that exists and may be written",
     )
+
+
+def in_utf8(path: Path, line: bytes = b"") -> str:
+    """The command that writes a text file anew in UTF-8, for how its first line reads: Shift_JIS, mostly."""
+    unicode = line.startswith((b"\xff\xfe", b"\xfe\xff"))
+    written, packed = path.with_name(f"utf8-{path.name}"), path.suffix.lower() == ".gz"
+    convert = f"iconv -f {'UTF-16' if unicode else 'CP932'} -t UTF-8"
+    file, into = shlex.quote(str(path)), shlex.quote(str(written))
+    return f"gzip -dc {file} | {convert} | gzip > {into}" if packed else f"{convert} {file} > {into}"

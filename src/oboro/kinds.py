@@ -168,14 +168,16 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     import difflib
 
     names = {str(one).casefold(): str(one) for one in known}
-    if str(name).isdecimal():  # a code that lost its zeros, as in a spreadsheet: 1 is 01
+    try:
+        name = str(name)
+    except ValueError:  # a whole number of more digits than Python writes
+        return None
+    if name.isdecimal():  # a code that lost its zeros, as in a spreadsheet: 1 is 01
         for one in names.values():
-            if one.isdecimal() and one.lstrip("0") == str(name).lstrip("0"):
+            if one.isdecimal() and one.lstrip("0") == name.lstrip("0"):
                 return one
     # a name in characters has few of them: of two that are spelt alike half may differ
-    close = difflib.get_close_matches(
-        str(name).casefold(), names, n=1, cutoff=0.6 if str(name).isascii() else 0.5
-    )
+    close = difflib.get_close_matches(name.casefold(), names, n=1, cutoff=0.6 if name.isascii() else 0.5)
     return names[close[0]] if close else None
 
 

@@ -237,7 +237,7 @@ def query(
 def check(file: PeopleFile, json: Json = False) -> None:
     """Counts values that are missing, unknown or out of bounds. FOR THE STEWARD'S EYES: this is not private."""
     from oboro.engine import check_columns, open_data
-    from oboro.engine.text_files import in_utf8
+    from oboro.files import in_utf8
 
     declared = read(file)
     rows = check_columns(open_data(declared.data), declared.domain.columns)

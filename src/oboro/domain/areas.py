@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ import numpy.typing as npt
 from oboro.arrays import Integers
 from oboro.domain.columns import EXAMPLES, Column, set_parts
 from oboro.domain.mesh import LEVELS, Grid, Mesh
+from oboro.domain.texts import texts_of
 from oboro.errors import DataError, DomainError, declaration, setting, told
 from oboro.files import reads
 from oboro.kinds import list_of, path_of, shown, takes, text_of
@@ -361,10 +361,10 @@ def open_table(table: Any) -> Any:
             argument="table",
         )
     try:
+        if path.suffix.lower() != ".parquet":
+            return texts_of(path, "table", empty_is_null=True)
         with pa.OSFile(str(path)) as source:
-            if path.suffix.lower() == ".parquet":
-                return pq.read_table(source)
-            return _csv(path, source)
+            return pq.read_table(source)
     except (OSError, pa.ArrowException) as error:
         raise DataError(
             f"{path} cannot be read",
@@ -372,20 +372,6 @@ def open_table(table: Any) -> Any:
             needed="a CSV file in UTF-8 with a line of names, or a Parquet file",
             argument="table",
         ) from None
-
-
-def _csv(path: Path, source: Any) -> Any:
-    """All as texts: a code that begins with 0 is no number."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    with path.open("rb") as head:
-        first = head.readline().removeprefix(b"\xef\xbb\xbf")
-    names = csv.read_csv(pa.BufferReader(first + b"\n")).column_names if first.strip() else []
-    kept = csv.ConvertOptions(
-        column_types={name: pa.string() for name in names}, strings_can_be_null=True, null_values=[""]
-    )
-    return csv.read_csv(source, convert_options=kept)
 
 
 def _fill(column: Areas, arrays: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from fractions import Fraction
 from oboro.domain.columns import Column, Date, Integer, Real
 from oboro.errors import DomainError, InputError, told
 from oboro.exact import rational
+from oboro.kinds import shown
 
 _SAME = Fraction(1, 10**6)  # of a step: a decimal of a step's value with as many digits
 _NEAR = Fraction(1, 8)  # of a step: further off nobody means it
@@ -83,7 +84,7 @@ def places_of(column: Column, values: range, argument: str) -> range | None:
     if codes.step > 1 and len(codes) > MOST_APART:
         raise DomainError(
             f"a condition on column {column.name!r} picks too many values one by one",
-            given=told(**{argument: f"{{{column.name!r}: {values!r}}}"}),
+            given=told(**{argument: f"{{{column.name!r}: {shown(values)}}}"}),
             needed=f"at most {MOST_APART:,} of them, or a range from a lowest to a highest value",
             argument=argument,
         )

@@ -26,6 +26,7 @@ from typing import Any
 
 from oboro.domain.columns import Category, Column, Date, Integer, Real
 from oboro.domain.places import meant_place, place_of, places_of
+from oboro.domain.texts import texts_of
 from oboro.errors import DomainError, declaration, setting, told
 from oboro.exact import rational, show
 from oboro.files import reads
@@ -154,12 +155,11 @@ def _conditions(given: Any, names: Sequence[str]) -> list[Mapping[str, object]]:
         return []
     source = str(given) if isinstance(given, str | Path) else type(given).__name__
     if isinstance(given, str | Path):
-        given = _table(Path(given), names)
+        given = _table(Path(given))
     is_table = hasattr(given, "to_pylist")
-    rows = given.to_pylist() if is_table else given
+    rows, named = _rows(given, source) if is_table else (given, [])
     rows = [rows] if isinstance(rows, Mapping) else rows
-    named = list(getattr(given, "column_names", ()))  # of two columns of one name a row would keep one
-    rows = None if len(set(named)) < len(named) else rows
+    rows = None if len(set(named)) < len(named) else rows  # of two columns of one name a row would keep one
     if not isinstance(rows, list | tuple) or not all(isinstance(one, Mapping) and one for one in rows):
         raise DomainError(
             "impossible is not understood",
@@ -179,15 +179,25 @@ def _conditions(given: Any, names: Sequence[str]) -> list[Mapping[str, object]]:
     return list(rows)
 
 
-def _table(path: Path, names: Sequence[str]) -> Any:
-    """Its cells as they are written: 01 is not 1."""
-    import pyarrow as pa
-    import pyarrow.csv as csv
-
-    reads(path)
-    as_written = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+def _rows(table: Any, source: str) -> tuple[Any, list[str]]:
+    """The rows of an Arrow table, and the names of its columns. Its texts are not looked at before."""
     try:
-        return csv.read_csv(path, convert_options=as_written)
+        return table.to_pylist(), list(getattr(table, "column_names", ()))
+    except (ValueError, OverflowError):
+        raise DomainError(
+            "the table of combinations cannot be read",
+            given=told(impossible=source),
+            needed="texts in UTF-8, numbers and days",
+            argument="impossible",
+        ) from None
+
+
+def _table(path: Path) -> Any:
+    reads(path)
+    try:
+        return texts_of(path, "impossible")
+    except DomainError:
+        raise
     except FileNotFoundError:
         raise DomainError(
             f"no such file: {path}",
@@ -242,7 +252,10 @@ _MISSING = ("None", "nan", "NaN", "NaT", "<NA>")  # as what is no text, and miss
 
 def _code(value: object, places: Mapping[str, int]) -> int | None:
     """The code of a category, by its text. What is missing has none, also where a category is called None or nan."""
-    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    try:
+        text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    except ValueError:  # a whole number of more digits than Python writes
+        return None
     if isinstance(value, bool) or (not isinstance(value, str) and text in _MISSING):
         return None
     return places.get(text)
@@ -436,7 +449,8 @@ def _no_totals(message: str, given: object, needed: str, fix: Rule | None) -> Do
 
 def _sum(total: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, tuple[str, ...]]:
     names = (total, *given) if isinstance(given, list | tuple) else ()
-    if len(names) < 3 or len(set(map(str, names))) < len(names):
+    texts = [one for one in names if isinstance(one, str)]
+    if len(names) < 3 or len(set(texts)) < len(texts):
         raise DomainError(
             f"it is not understood which columns {total!r} is the sum of",
             given=told(sums=shown({total: given})),

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
@@ -27,6 +26,7 @@ import numpy as np
 
 from oboro.engine import records
 from oboro.errors import DataError
+from oboro.files import in_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -156,15 +156,6 @@ def open_text(path: Path, delimiter: str) -> TextFile:
             fix="a first line such as age,region",
         )
     return TextFile(path, delimiter, tuple(header), len(line))
-
-
-def in_utf8(path: Path, line: bytes = b"") -> str:
-    """The command that writes a text file anew in UTF-8, for how its first line reads: Shift_JIS, mostly."""
-    unicode = line.startswith((b"\xff\xfe", b"\xfe\xff"))
-    written, packed = path.with_name(f"utf8-{path.name}"), path.suffix.lower() == ".gz"
-    convert = f"iconv -f {'UTF-16' if unicode else 'CP932'} -t UTF-8"
-    file, into = shlex.quote(str(path)), shlex.quote(str(written))
-    return f"gzip -dc {file} | {convert} | gzip > {into}" if packed else f"{convert} {file} > {into}"
 
 
 def _opened(path: Path) -> gzip.GzipFile | BufferedReader:

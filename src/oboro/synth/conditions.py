@@ -235,7 +235,7 @@ def _no_column(domain: Domain, name: object, value: object) -> ParameterError:
         fix = setting(where={close: value if _wanted(column, value) is not None else _instead(column, value)})
     return ParameterError(
         f"the model has no column {shown(name)}" + (f": did you mean {close!r}?" if close else ""),
-        given=conditions({str(name): value}),
+        given=conditions({name if isinstance(name, str) else shown(name): value}),
         needed=f"columns of the model: {', '.join(domain.names)}",
         fix=fix,
     )
