@@ -345,6 +345,31 @@ def test_records_forecasts_and_accounts(oboro: Command, tmp_path: Path) -> None:
         "synth release data.csv --domain d.toml --eps 3 --delta 1e-5 --method gaussian --records 100 --ledger l.ledger -o r.csv"
     )
     assert code == 0, err
+def test_a_file_that_may_hold_more_than_its_records_is_written_anew(oboro: Command, tmp_path: Path) -> None:
+    """Real rows among the metadata, say, which no table shows."""
+    domain = ob.Domain([ob.Category("sex", ["F", "M"])])
+    ledger = ob.Ledger.create(
+        tmp_path / "l.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Approx(9, "1e-4")
+    )
+    plan = ob.synth.plan(domain, unit=ob.Unit.row(), eps=1, delta="1e-6", method="marginals")
+    drawn = ob.synth.release(people(200), plan, ledger=ledger).sample(40)
+    more = drawn.replace_schema_metadata({**drawn.schema.metadata, b"rows": b"Taro Yamada"})
+    pq.write_table(more, tmp_path / "made.parquet")
+    code, out, _ = oboro("synth check made.parquet")
+    assert code == 1
+    assert out.startswith("NOT VERIFIED")
+    assert "write it anew: oboro synth check made.parquet -o made-2.parquet" in out
+    found = json.loads(oboro("synth check made.parquet --json")[1])
+    assert (found["valid"], found["redrawn"], found["alone"]) == (False, True, False)
+    code, out, err = oboro("synth check made.parquet -o made-2.parquet")
+    assert code == 0, err
+    assert "made-2.parquet" in out.splitlines()[-1]
+    code, out, err = oboro("synth check made-2.parquet")
+    assert code == 0, err
+    assert out.startswith("valid")
+    assert b"Taro Yamada" not in (tmp_path / "made-2.parquet").read_bytes()
+
+
     assert csv.read_csv(tmp_path / "r.csv").num_rows == 100
     assert oboro("certificate verify r.csv.certificate.json")[1].startswith("valid")
     code, out, _ = oboro("synth forecast --domain d.toml --eps 1 --delta 1e-6 --unit row --save-plan p.toml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 from collections.abc import Callable
@@ -11,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 import oboro as ob
 from oboro.errors import CertificateError, DataError, OboroError, ParameterError
 from oboro.ledger import canonical
 from oboro.release.plan import encoded
-from oboro.synth.marks import BESIDE, mark_within, read_mark, write_records
+from oboro.synth.marks import BESIDE, _written, mark_of, mark_within, marked, read_mark, write_records
 
 UNIT = ob.Unit.row()
 DOMAIN = ob.Domain(
@@ -115,7 +117,7 @@ def test_a_mark_without_a_hash_is_that_of_no_file(model: ob.synth.Model, tmp_pat
     beside = write_records(model.sample(5), path)
     assert beside is not None
     mark = json.loads(beside.read_bytes())
-    beside.write_text(json.dumps({name: part for name, part in mark.items() if name != "sha256"}))
+    beside.write_bytes(_written({name: part for name, part in mark.items() if name != "sha256"}))
     path.write_text("age,sex\n3,f\n")
     with pytest.raises(ParameterError, match="may be real data"):
         write_records(model.sample(5), path)
@@ -172,7 +174,7 @@ def test_a_forged_certificate_is_not_that_of_the_model(model: ob.synth.Model, tm
     forged = {name: part for name, part in mark["certificate"].items() if name != "signature"}
     forged |= {"dataset": "census", "public_key": key.public_key().public_bytes_raw().hex()}
     mark["certificate"] = {**forged, "signature": key.sign(canonical(forged).encode()).hex()}
-    beside.write_text(json.dumps(mark))
+    beside.write_bytes(_written(mark))
     for given in (None, kept):
         with pytest.raises(CertificateError, match="another certificate than the model"):
             ob.synth.check(path, model=given)
@@ -194,6 +196,9 @@ CHANGES: dict[str, Callable[[dict[str, object]], object]] = {
     "a certificate that is none": lambda mark: mark.update(certificate={}),
     "a model that is none": lambda mark: mark.update(model="AAAA"),
     "a model in other letters": lambda mark: mark.update(model="朧"),
+    "a seed as long as a text": lambda mark: mark.update(seed=2**128),
+    "a name in its note": lambda mark: mark.update(note=f"{mark['note']}: Taro Yamada"),
+    "a name in its software": lambda mark: mark.update(software="oboro 0.2.0 Taro Yamada"),
     "half a model": lambda mark: mark.update(model=mark["model"][: len(mark["model"]) // 8 * 4]),
 }
 
@@ -205,7 +210,7 @@ def test_a_mark_that_was_changed_is_refused(model: ob.synth.Model, tmp_path: Pat
     assert beside is not None
     mark = json.loads(beside.read_bytes())
     CHANGES[change](mark)
-    beside.write_text(json.dumps(mark))
+    beside.write_bytes(_written(mark))
     with pytest.raises(CertificateError):
         ob.synth.check(path)
 
@@ -228,7 +233,7 @@ def test_conditions_that_do_not_fit_are_no_draw(
     path = tmp_path / "made.csv"
     beside = write_records(model.sample(5), path)
     assert beside is not None
-    beside.write_text(json.dumps({**json.loads(beside.read_bytes()), "where": where}))
+    beside.write_bytes(_written({**json.loads(beside.read_bytes()), "where": where}))
     with pytest.raises(CertificateError, match="is not that of a draw"):
         ob.synth.check(path, model=model.save(tmp_path / "model.oboro"))
 
@@ -249,7 +254,7 @@ def test_as_many_records_are_drawn_again_as_the_file_can_hold(
         ob.synth.Model, "draw", lambda self, n, *how: drawn.append(n) or draw(self, min(n, 10), *how)
     )
     for many in (10**6, 10**9, 10**12):
-        beside.write_text(json.dumps({**json.loads(beside.read_bytes()), "records": many}))
+        beside.write_bytes(_written({**json.loads(beside.read_bytes()), "records": many}))
         with pytest.raises(CertificateError, match="is not that of a draw"):
             ob.synth.check(path, model=kept)
     assert not drawn
@@ -362,3 +367,116 @@ def test_an_arrow_file_with_one_bit_changed_is_told_in_our_words(
         ob.synth.quality(DATA, path)
     with pytest.raises(ParameterError, match="may be real data"):
         write_records(model.sample(5), path)
+
+
+def with_other_metadata(made: pa.Table) -> pa.Table:
+    return made.replace_schema_metadata({**made.schema.metadata, b"rows": b"Taro Yamada"})
+
+
+def with_metadata_of_a_column(made: pa.Table) -> pa.Table:
+    fields = [made.schema.field(0).with_metadata({b"rows": b"Taro Yamada"}), *list(made.schema)[1:]]
+    return made.cast(pa.schema(fields, metadata=made.schema.metadata))
+
+
+def with_values_under_nulls(made: pa.Table) -> pa.Table:
+    place, days = made.column_names.index("day"), made["day"].combine_chunks()
+    held = np.arange(len(days), dtype=np.int32)
+    other = pa.Array.from_buffers(days.type, len(days), [days.buffers()[0], pa.py_buffer(held)])
+    return made.set_column(place, "day", other).replace_schema_metadata(made.schema.metadata)
+
+
+def write_more(table: pa.Table, path: Path) -> None:
+    """The same records in other bytes: other groups of rows, say."""
+    if path.suffix == ".arrow":
+        path.write_bytes(encoded(table, ".arrow"))
+        return
+    bare = table.replace_schema_metadata(None)
+    labels = pa.types.is_dictionary(table["sex"].type)  # whose type no reader is to see
+    with pq.ParquetWriter(path, bare.schema, store_schema=not labels) as writer:
+        writer.write_table(bare, row_group_size=7)
+        writer.add_key_value_metadata(table.schema.metadata)
+
+
+def with_labels_of_nobody(made: pa.Table) -> pa.Table:
+    place, labels = made.column_names.index("sex"), made["sex"].combine_chunks().dictionary_encode()
+    more = pa.array([*labels.dictionary.to_pylist(), "Taro Yamada"])
+    other = pa.DictionaryArray.from_arrays(labels.indices, more)
+    return made.set_column(place, "sex", other).replace_schema_metadata(made.schema.metadata)
+
+
+@pytest.mark.parametrize(
+    ("change", "ending"),
+    [
+        (with_other_metadata, ".parquet"),
+        (with_other_metadata, ".arrow"),
+        (with_metadata_of_a_column, ".parquet"),
+        (with_metadata_of_a_column, ".arrow"),
+        (with_values_under_nulls, ".arrow"),
+        (with_labels_of_nobody, ".parquet"),
+        (lambda made: made, ".parquet"),
+    ],
+)
+def test_a_file_with_room_for_more_than_its_records_is_not_said_to_hold_them_alone(
+    model: ob.synth.Model, tmp_path: Path, change: Callable[[pa.Table], pa.Table], ending: str
+) -> None:
+    path, clean = tmp_path / f"made{ending}", tmp_path / f"clean{ending}"
+    made = model.sample(40, {"day": None}, seed=1)
+    write_more(change(made), path)
+    found = ob.synth.check(path, output=clean)
+    assert (found["redrawn"], found["alone"]) == (True, False)
+    assert ob.synth.check(clean)["alone"]
+    path.unlink()
+    write_records(made, path)
+    assert path.read_bytes() == clean.read_bytes()
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv", ".json"])
+def test_files_that_oboro_wrote_hold_their_records_alone(
+    model: ob.synth.Model, tmp_path: Path, ending: str
+) -> None:
+    path, kept = tmp_path / f"made{ending}", model.save(tmp_path / "model.oboro")
+    for n in (0, 40, 300):  # more than a hundred rows are packed
+        write_records(model.sample(n, {"sex": "f"}), path)
+        for given in (None, kept):
+            assert ob.synth.check(path, model=given)["alone"]
+    assert ob.synth.check(kept)["alone"]
+
+
+def test_files_that_pyarrow_wrote_hold_their_records_alone(model: ob.synth.Model, tmp_path: Path) -> None:
+    made = model.sample(300)
+    pq.write_table(made, tmp_path / "made.parquet")
+    feather.write_feather(made, tmp_path / "made.arrow")
+    for name in ("made.parquet", "made.arrow"):
+        assert ob.synth.check(tmp_path / name)["alone"]
+
+
+def test_a_mark_holds_nothing_that_oboro_did_not_write(model: ob.synth.Model, tmp_path: Path) -> None:
+    """Nobody signs it. Also where the model is given, and that in the mark is not needed."""
+    kept, path = model.save(tmp_path / "model.oboro"), tmp_path / "made.csv"
+    beside = write_records(model.sample(5), path)
+    assert beside is not None
+    good = beside.read_bytes()
+    twice = good.replace(b'  "note"', b'  "note": "Taro Yamada",\n  "note"')
+    hidden = _written({**json.loads(good), "model": base64.b64encode(b"Taro Yamada").decode()})
+    for changed in (twice, good + b" ", hidden):
+        assert changed != good
+        beside.write_bytes(changed)
+        for given in (None, kept):
+            with pytest.raises(CertificateError, match="cannot be read"):
+                ob.synth.check(path, model=given)
+
+
+def test_records_are_written_anew_only_as_they_are_drawn_again(model: ob.synth.Model, tmp_path: Path) -> None:
+    path, kept = tmp_path / "made.parquet", model.save(tmp_path / "model.oboro")
+    made = model.sample(5)
+    write_records(marked(made, {name: part for name, part in mark_of(made).items() if name != "model"}), path)
+    (tmp_path / "real.csv").write_text("age,sex\n3,f\n")
+    with pytest.raises(ParameterError, match="nothing to draw the records again from"):
+        ob.synth.check(path, output=tmp_path / "new.csv")
+    with pytest.raises(ParameterError, match="may be real data"):
+        ob.synth.check(path, model=kept, output=tmp_path / "real.csv")
+    with pytest.raises(ParameterError, match="a release itself"):
+        ob.synth.check(kept, output=tmp_path / "new.csv")
+    assert not (tmp_path / "new.csv").exists()
+    ob.synth.check(path, model=kept, output=tmp_path / "new.csv")
+    assert (tmp_path / "new.csv").read_bytes() == encoded(made, ".csv")

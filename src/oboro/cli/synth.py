@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -236,17 +237,24 @@ def check(
     ] = None,
     json: Json = False,
 ) -> None:
+    output: Annotated[
+        Path | None,
+        option("-o --output FILE", "Also write the records anew, as they were drawn again."),
+    ] = None,
     """Checks that a file is synthetic, of which release, and that it was not changed."""
     from oboro.release.certificate import promised
     from oboro.synth import check
+    from oboro.files import next_to
     from oboro.synth.marks import shown_conditions
 
     with progress_bar():
-        checked = check(file, model=model, public_key=key)
-    verified = checked["signed"] or checked["redrawn"]
+        checked = check(file, model=model, public_key=key, output=output)
+    verified = checked["signed"] or (checked["redrawn"] and checked["alone"])
+    done = verified or output is not None
     if json:
-        show_json({"valid": verified, "key_checked": key is not None, **checked})
-        raise typer.Exit(0 if verified else 1)
+        written = {} if output is None else {"output": str(output)}
+        show_json({"valid": verified, "key_checked": key is not None, **checked, **written})
+        raise typer.Exit(0 if done else 1)
     record = checked["certificate"]
     unit, guarantee = promised(record)
     many = checked["records"]
@@ -274,8 +282,12 @@ def check(
     }
     # nobody signs a mark: whoever has the model draws without the ledger
     unsigned = "verified: the signature of the release that the mark names. Not verified: that these records came from it, which the mark alone says; anybody can write a mark"
-    show_valid(facts, key, None if verified else unsigned)
-    raise typer.Exit(0 if verified else 1)
+    anew = shlex.join(["oboro", "synth", "check", str(file), "-o", next_to(file)])
+    around = f"verified: these records. Not verified: the file around them, which may hold more than a table shows. oboro did not write it, or another version of pyarrow did. Before you pass it on, write it anew: {anew}"
+    show_valid(facts, key, None if verified else around if checked["redrawn"] else unsigned)
+    if output is not None:
+        echo("  " + labelled("written", str(output)))
+    raise typer.Exit(0 if done else 1)
 
 
 @app.command(epilog="Example: oboro synth report people.csv synthetic.parquet -o quality.html")

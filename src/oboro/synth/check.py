@@ -7,31 +7,41 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from oboro.errors import CertificateError, DataError, ParameterError, told
+from oboro.errors import CertificateError, DataError, ParameterError, setting, told
 from oboro.files import CERTIFICATE, reads
 from oboro.kinds import path_of, takes, text_of
 from oboro.records import Record
 from oboro.release import Certificate, plan_from, verify_certificate
-from oboro.release.certificate import certificate_from, unpacked
+from oboro.release.certificate import certificate_from, unpacked, verify_unpacked
 from oboro.synth.conditions import Wanted
 from oboro.synth.marks import (
     BESIDE,
     WITHIN,
+    check_file,
     digest,
     mark_within,
+    marked,
     model_within,
     read_mark,
     read_within,
     told_of,
     wanted_of,
+    write_records,
+    writings,
 )
 from oboro.synth.model import MOST_RECORDS, Model, load, loaded
 from oboro.synth.plan import ModelPlan
 from oboro.synth.records import GaussianPlan
 
 
-@takes(path=path_of, model=path_of, public_key=text_of)
-def check(path: str | Path, *, model: str | Path | None = None, public_key: str | None = None) -> Record:
+@takes(path=path_of, model=path_of, public_key=text_of, output=path_of)
+def check(
+    path: str | Path,
+    *,
+    model: str | Path | None = None,
+    public_key: str | None = None,
+    output: str | Path | None = None,
+) -> Record:
     """Checks that a file is synthetic data, and says of which release; raises `CertificateError` if it is not.
 
     The signature of the certificate is verified, and the records are drawn again by the seed of their mark, from the model in it or from `model`, the file
@@ -39,24 +49,30 @@ def check(path: str | Path, *, model: str | Path | None = None, public_key: str 
     then it is what whoever wrote the file says. Records of the Gaussian method are a release themselves, and
     their hash is signed. A model is checked too.
 
+    A Parquet or Arrow file has room for more than a table shows: other metadata, labels that no record has, values under nulls. It holds the records alone
+    ("alone") if it is what oboro or pyarrow writes of them, byte for byte. One that another program wrote, or another version of pyarrow, may hold the
+    same records and is not known to be alone: `output` is where they are written anew, as they were drawn again.
+
     >>> model = ob.synth.release(data, ob.synth.plan(domain, unit=unit, rho="0.5"), ledger=ledger)
     >>> import pyarrow.parquet as pq
     >>> pq.write_table(model.sample(100), "made.parquet")
     >>> checked = ob.synth.check("made.parquet")
-    >>> checked["plan"], checked["records"], checked["redrawn"]
-    ('synth.quality', 100, True)
+    >>> checked["plan"], checked["records"], checked["redrawn"], checked["alone"]
+    ('synth.quality', 100, True, True)
     """
     where = Path(path)
+    if output is not None:
+        check_file(output)
     content = _content(where)
     if unpacked(content) is not None:
-        _without(model)
+        _without(model=model, output=output)
         certificate = load(where).certificate
         certificate.verify_signature(public_key)
-        return _told("model", certificate, None, signed=True, unchanged=True, redrawn=False)
+        return _told("model", certificate, None, signed=True, unchanged=True, redrawn=False, alone=True)
     table = _table(content, where)
     mark = _mark(where, table)
     if mark is None or "certificate" not in mark:
-        return _release(where, model, public_key)
+        return _release(where, model, public_key, output)
     certificate = certificate_from(mark["certificate"], where)
     certificate.verify_signature(public_key)
     plan = plan_from(certificate.record["plan"])
@@ -81,30 +97,47 @@ def check(path: str | Path, *, model: str | Path | None = None, public_key: str 
             given="other columns, or another number of records" if found is None else f"sha256 {found}",
             needed=f"{mark['records']:,} records, sha256 {mark.get('sha256', 'unknown')}",
         )
-    inside = model_within(mark)
-    if model is not None:
-        _compare(where, table, mark, wanted, certificate, load(model), public_key, found)
-    elif inside is not None:
-        _compare(where, table, mark, wanted, certificate, _inside(inside, where), public_key, found)
+    drawer, inside = None if model is None else load(model), model_within(mark)
+    if drawer is not None:
+        _agree(where, certificate, drawer.certificate, public_key)
+    if inside is not None:  # whichever draws: nothing else stands in the mark
+        _agree(where, certificate, _certificate_of(inside, where), public_key)
+        drawer = drawer or loaded(inside, where)
+    drawn = None if drawer is None else _drawn_again(where, table, mark, wanted, drawer, found)
+    if output is not None and drawn is None:
+        raise ParameterError(
+            "there is nothing to draw the records again from",
+            given=told(output=str(output)),
+            needed="a mark that holds the model, or the model",
+            fix=setting(model="model.oboro"),
+            argument="output",
+        )
+    alone = drawn is not None and (
+        table is None or content in writings(marked(drawn, mark), where.suffix.lower())
+    )
+    if output is not None:
+        write_records(marked(drawn, mark), output)
     return _told(
         "records",
         certificate,
         {**mark, "where": told_of(wanted, plan.domain)},
         signed=False,
         unchanged="sha256" in mark,
-        redrawn=model is not None or inside is not None,
+        redrawn=drawn is not None,
+        alone=alone,
     )
 
 
-def _inside(packed: bytes, where: Path) -> Model:
-    try:
-        return loaded(packed, where)
-    except DataError:
+def _certificate_of(packed: bytes, where: Path) -> Certificate:
+    """That of the model in a mark, checked against what stands beside it there."""
+    parts = unpacked(packed)
+    if parts is None:
         raise CertificateError(
             f"the mark of {where} cannot be read",
             given="a model in it that was changed, or that a newer version wrote",
             needed="a mark as oboro wrote it",
-        ) from None
+        )
+    return verify_unpacked(*parts, where)
 
 
 def _told(what: str, certificate: Certificate, mark: Record | None, **checked: bool) -> Record:
@@ -179,7 +212,9 @@ def _mark(where: Path, table: Any) -> Record | None:
     return mark
 
 
-def _release(where: Path, model: str | Path | None, public_key: str | None) -> Record:
+def _release(
+    where: Path, model: str | Path | None, public_key: str | None, output: str | Path | None
+) -> Record:
     """Records that are a release themselves: their certificate stands beside them."""
     beside = where.with_name(where.name + CERTIFICATE)
     if not beside.exists():
@@ -188,22 +223,23 @@ def _release(where: Path, model: str | Path | None, public_key: str | None) -> R
             given=f"no mark in it, and neither {where.name + BESIDE} nor {beside.name} beside it",
             needed="a file that oboro synth sample or oboro synth release wrote, with what stood beside it",
         )
-    _without(model)
+    _without(model=model, output=output)
     record = verify_certificate(beside, data=where, public_key=public_key)
     certificate = Certificate(record, "")
     if not isinstance(plan_from(record["plan"]), GaussianPlan):
         raise _no_synthetic(where, certificate)
-    return _told("records", certificate, None, signed=True, unchanged=True, redrawn=False)
+    return _told("records", certificate, None, signed=True, unchanged=True, redrawn=False, alone=True)
 
 
-def _without(model: str | Path | None) -> None:
-    if model is not None:
-        raise ParameterError(
-            "there is no draw to repeat: the file is a release itself",
-            given=told(model=str(model)),
-            needed="the file alone",
-            argument="model",
-        )
+def _without(**paths: str | Path | None) -> None:
+    for argument, path in paths.items():
+        if path is not None:
+            raise ParameterError(
+                "there is no draw to repeat: the file is a release itself",
+                given=told(**{argument: str(path)}),
+                needed="the file alone",
+                argument=argument,
+            )
 
 
 def _no_synthetic(where: Path, certificate: Certificate) -> CertificateError:
@@ -214,22 +250,13 @@ def _no_synthetic(where: Path, certificate: Certificate) -> CertificateError:
     )
 
 
-def _compare(
-    where: Path,
-    table: Any,
-    mark: Record,
-    wanted: Mapping[int, Wanted],
-    certificate: Certificate,
-    model: Model,
-    public_key: str | None,
-    found: str,
-) -> None:
-    """Draws the records again, from a model whose certificate is that of the mark: the same key signed the same facts.
+def _agree(where: Path, certificate: Certificate, model: Certificate, public_key: str | None) -> None:
+    """The certificate of a model is that of the mark: the same key signed the same facts.
 
     Only `file`, the hash of the model's own file, is in the certificate of a model that was saved and not in that of one that was not.
     """
-    model.certificate.verify_signature(public_key)
-    mine, theirs = model.certificate.record, certificate.record
+    model.verify_signature(public_key)
+    mine, theirs = model.record, certificate.record
     if mine["content"] != theirs["content"] or mine["ledger"] != theirs["ledger"]:
         raise CertificateError(
             f"{where} was drawn from another model",
@@ -242,6 +269,12 @@ def _compare(
             given=f"signed with {theirs['public_key']}",
             needed=f"the certificate of the model, signed with {mine['public_key']}",
         )
+
+
+def _drawn_again(
+    where: Path, table: Any, mark: Record, wanted: Mapping[int, Wanted], model: Model, found: str
+) -> Any:
+    """The records of the mark, drawn again; refused where the file holds others."""
     again, alike = None, True
     if "seed" in mark:
         try:
@@ -263,3 +296,4 @@ def _compare(
             given=f"sha256 {found}",
             needed=f"sha256 {again}, or the version that drew them, if that was another",
         )
+    return drawn

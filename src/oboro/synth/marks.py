@@ -11,7 +11,8 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,19 +36,21 @@ FORMAT = "oboro synthetic 1"
 NOTE = "synthetic records: drawn from what was released with noise, not rows of people"
 BESIDE = ".synthetic.json"  # is appended to the name of a file that cannot carry its mark
 WITHIN = (".parquet", ".arrow")
+MOST_SEED = 2**128 - 1  # a seed is a number, and no place for a text
 _KEY = b"oboro.synthetic"  # in the metadata of a table
+_SOFTWARE = re.compile(r"oboro \d{1,3}(\.\d{1,3}){1,2}((a|b|rc)\d{1,2})?(\.dev\d{1,4})?", re.ASCII)
 
 
 def _a_seed(value: object) -> None:
-    if type(value) is not int or value < 0:
+    if type(value) is not int or not 0 <= value <= MOST_SEED:
         raise ValueError(value)
 
 
 _PARTS: dict[str, Form] = {
     "format": str,
-    "note": str,
+    "note": re.compile(re.escape(NOTE)),  # what nobody signs has room for nothing else
     "records": a_number,
-    "software": str,
+    "software": _SOFTWARE,
     "sha256?": HASH,
     # of what a model drew; records that are themselves a release have their certificate beside them
     "seed?": _a_seed,
@@ -86,10 +89,13 @@ def mark_of_draw(
 
 def model_within(said: Record) -> bytes | None:
     """The file of the model, from a mark; None where an earlier version wrote none."""
+    if "model" not in said:
+        return None
     try:
-        return base64.b64decode(said["model"], validate=True) if "model" in said else None
+        found = base64.b64decode(said["model"], validate=True)
     except ValueError:
         return b""  # no model is to be read there
+    return found if base64.b64encode(found).decode() == said["model"] else b""
 
 
 def marked(table: Table, said: Record) -> Table:
@@ -134,12 +140,12 @@ def fits(said: Record, table: Table, ending: str) -> bool:
 
 
 def read_mark(content: bytes) -> Record | None:
-    """A mark from its text; None where it is none."""
+    """A mark from its text; None where it is none. Only what oboro writes is one, byte for byte: nothing stands in it twice."""
     try:
         found = json.loads(content)
+        if misfit(found, _PARTS) is not None or found["format"] != FORMAT or _written(found) != content:
+            return None
     except (ValueError, RecursionError):
-        return None
-    if misfit(found, _PARTS) is not None or found["format"] != FORMAT:
         return None
     return dict(found)
 
@@ -204,6 +210,18 @@ def _values(column: Column, wanted: Wanted) -> list[object]:
 def digest(table: Table, ending: str) -> str:
     """The hash of records: of the file where their mark stands beside it, of the same records as CSV where it stands within."""
     return hashlib.sha256(encoded(table, ".csv" if ending in WITHIN else ending)).hexdigest()
+
+
+def writings(table: Table, ending: str) -> Iterator[bytes]:
+    """The files of a table that hold nothing else: as oboro writes one, and as pyarrow does where nothing more is asked of it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import feather
+
+    yield encoded(table, ending)
+    sink = pa.BufferOutputStream()
+    (pq.write_table if ending == ".parquet" else feather.write_feather)(table, sink)
+    yield bytes(sink.getvalue())
 
 
 def _written(said: Record) -> bytes:

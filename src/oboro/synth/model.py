@@ -28,7 +28,7 @@ from oboro.synth.copula import CopulaSampler, MomentsPlan, Segments, correlation
 from oboro.synth.junction import LEAST, Law, Mask, Zeros, spread_evenly, sum_axes, with_evidence
 from oboro.synth.levels import COUNTINGS
 from oboro.synth.marginals import MOST_SECONDS, SECONDS, SINGLE, MarginalsPlan, QualityPlan
-from oboro.synth.marks import mark_of_draw, marked
+from oboro.synth.marks import MOST_SEED, mark_of_draw, marked
 from oboro.synth.measured import Binned, from_rows
 from oboro.synth.plan import ModelPlan, TablesPlan, promised
 from oboro.synth.records import GaussianPlan, gaussian_plan
@@ -359,7 +359,7 @@ class Model:
         its metadata hold the model, its certificate and the seed, Parquet and Arrow files keep them, and `check` draws the records again.
         """
         count = whole("n", n, least=0, most=MOST_RECORDS)
-        chosen = _any_seed() if seed is None else whole("seed", seed, least=0)
+        chosen = _any_seed() if seed is None else whole("seed", seed, least=0, most=MOST_SEED)
         wanted = wanted_codes(self.domain, where)
         said = mark_of_draw(count, chosen, wanted, self.domain, self.certificate, self.bundle())
         return marked(self.draw(count, wanted, chosen), said)
