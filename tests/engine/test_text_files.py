@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import oboro as ob
 from oboro.engine import _compiled, open_data, records, text_files
 from oboro.errors import DataError
+from oboro.release.plan import encoded
 from oboro.statistics.session import Plans
 
 HOSTILE = [
@@ -170,6 +171,47 @@ def test_a_column_without_a_name_is_called_by_its_place(tmp_path: Path) -> None:
     path.write_text(",column 1\n1,2\n")
     with pytest.raises(DataError, match="header"):
         open_data(path)
+
+
+NAMES = ["年齢", "所得\n(円)", 'a "b"', " lead", "x,y", "\r\n", "tab\t", "'"]
+
+
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_name_may_hold_line_ends(start: bytes, packed: bool, tmp_path: Path) -> None:
+    """As a cell of Excel does, in which Alt and Enter were pressed."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([NAMES[1:], *([str(i)] * (len(NAMES) - 1) for i in range(3))])
+    path = tmp_path / ("people.csv.gz" if packed else "people.csv")
+    with gzip.open(path, "wb") if packed else path.open("wb") as file:
+        file.write(start + text.getvalue().encode())
+    assert open_text(path).names == tuple(NAMES[1:])
+    assert pa.table(open_text(path)).to_pylist() == [dict.fromkeys(NAMES[1:], str(i)) for i in range(3)]
+    assert open_data(path).count_units(ob.Unit.row("replace")) == 3
+    plan = Plans(ob.Domain([ob.Integer(NAMES[1], 0, 9)]), ob.Unit.row("replace"), 3).sum(NAMES[1], eps=1)
+    assert plan.prepare(path).tolist() == [[0 + 1 + 2]]
+
+
+def test_what_is_written_as_csv_is_read_back_by_its_names(tmp_path: Path) -> None:
+    path = tmp_path / "names.csv"
+    table = pa.table({name: [f"{i}"] for i, name in enumerate(NAMES)})
+    path.write_bytes(encoded(table, ".csv"))
+    assert pa.table(open_text(path)).to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize("below", ["", "5,north\n", '5,"north"\n', '5,"a"\n"6","b"\n', "x\n" * 10**6])
+def test_a_quotation_mark_that_is_forgotten_makes_no_header_of_records(below: str, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text('"age,region\n' + below)
+    with pytest.raises(DataError, match=r"no usable header|cannot be read"):
+        open_text(path)
+    path.write_text('"age",region\n' + below)
+    assert open_text(path).names == ("age", "region")
+    path.write_bytes('"年齢,地域\n'.encode("cp932") + below.encode())
+    with pytest.raises(DataError) as refused:
+        open_text(path)
+    if not below:
+        assert "iconv -f CP932" in str(refused.value.fix)
 
 
 def test_only_the_header_is_public(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Text files: CSV and its kin, every record of them.
 
-The first line names the columns, and is public. Below it, whatever a line holds, it is a record: how many records there are must
+The first record names the columns, and is public: a line, or several where a name in quotation marks holds line ends. Below it, whatever a line holds, it is a record: how many records there are must
 not depend on what stands in them, for under replace their number is public, and a signal has one for each sample.
 
     a field that is not there, or is empty      is null
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
@@ -121,11 +122,13 @@ class _Reader:
 
 
 def open_text(path: Path, delimiter: str) -> TextFile:
-    """The file, by its header line, which is public. Nothing below it is looked at."""
+    """The file, by its header, which is public. Nothing below it is looked at."""
     try:
         with _opened(path) as file:
-            line = file.readline(_HEADER)
-        header = next(csv.reader([line.decode("utf-8-sig").rstrip("\r\n")], delimiter=delimiter), [])
+            line, is_whole = _first_record(file, ord(delimiter))
+        text = (line if is_whole else line.partition(b"\n")[0]).decode("utf-8-sig").rstrip("\r\n")
+        # of several lines each name is in its marks alone, or a mark was forgotten and they are no header
+        header = next(csv.reader([text], delimiter=delimiter, strict="\n" in text), [])
     except UnicodeDecodeError:
         raise DataError(
             f"the header of {path} cannot be read",
@@ -137,6 +140,13 @@ def open_text(path: Path, delimiter: str) -> TextFile:
         raise DataError(
             f"the header of {path} cannot be read", needed="a first line of column names in UTF-8"
         ) from None
+    if not is_whole:
+        raise DataError(
+            f"{path} has no usable header",
+            given="a quotation mark in the first line that is not closed",
+            needed="a first line of column names",
+            fix="a first line such as age,region",
+        )
     named = any(header)
     # a column without a name, as that of row numbers which pandas writes first, is called by its place
     header = [name or f"column {place}" for place, name in enumerate(header, 1)]
@@ -156,6 +166,16 @@ def open_text(path: Path, delimiter: str) -> TextFile:
             fix="a first line such as age,region",
         )
     return TextFile(path, delimiter, tuple(header), len(line))
+
+
+def _first_record(file: gzip.GzipFile | BufferedReader, delimiter: int) -> tuple[bytes, bool]:
+    """The bytes of the first record, as all others are found, up to so many; and whether its quotation marks are closed."""
+    found, state, end = b"", records.BEGIN, -1
+    while end < 0 and (line := file.readline(_HEADER - len(found))):
+        data = line if found else line.removeprefix(BOM_UTF8)
+        end, state = records.find_end(data, len(data), delimiter, state)
+        found += line
+    return found, state != records.INSIDE
 
 
 def _opened(path: Path) -> gzip.GzipFile | BufferedReader:
