@@ -142,6 +142,7 @@ WRITING = {
         "people.csv domain.toml approx.ledger approx.ledger.key approx.ledger-wal",
     ),
     "synth sample": ("synth sample model.oboro -n 5", "-o", ".csv", "model.oboro"),
+    "synth check": ("synth check made.csv --model model.oboro", "-o", ".csv", "made.csv model.oboro"),
     "synth report": ("synth report people.csv made.csv", "-o", ".html", "people.csv made.csv"),
     "dynamics plan": (
         "dynamics plan system.toml --eps 1 --delta 1e-3 --column load",

@@ -14,6 +14,10 @@ from synth_people import DOMAIN, ledger_in, people
 import oboro as ob
 from oboro.errors import CertificateError, DataError, InputError, ParameterError
 from oboro.release.plan import bundled
+from oboro.synth.copula import CopulaSampler
+from oboro.synth.measured import Binned
+from oboro.synth.shape import Shape
+from support import repeatable
 
 METHODS = ("marginals", "quality", "moments")
 
@@ -217,3 +221,38 @@ def test_columns_with_times_in_their_names_and_one_column_alone(tmp_path: Path) 
         assert model.sample(5).column_names == ["a", "a × b", "b"]
         alone = ob.synth.plan(domain.only("a"), unit=ob.Unit.row(), eps=4, delta="1e-6", method=method)
         assert ob.synth.release(data, alone, ledger=ledger).sample(5).column_names == ["a"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_needs_its_ledger_no_more(method: str, tmp_path: Path) -> None:
+    """Neither to draw nor to be saved: the ledger signs once, at the release."""
+    domain = ob.Domain([ob.Category("a", ["x", "y"]), ob.Integer("b", 0, 9)])
+    ledger = ledger_in(tmp_path, ob.Unit.row())
+    plan = ob.synth.plan(domain, unit=ob.Unit.row(), eps=1, delta="1e-6", method=method)
+    model = ob.synth.release({"a": ["x", "y"] * 20, "b": [3, 5] * 20}, plan, ledger=ledger)
+    ledger.close()
+    for path in tmp_path.iterdir():
+        path.rename(path.with_name(f"{path.name}.moved"))
+    made = model.sample(10, seed=1)
+    assert made == ob.synth.load(model.save(tmp_path / "model.oboro")).sample(10, seed=1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_where_nobody_is_believed_to_be_a_model_draws_all_the_same(method: str, tmp_path: Path) -> None:
+    """A record for 4,000 values is less than a thousandth for each, and what is published is thousandths."""
+    domain = ob.Domain([ob.Category("code", [f"v{i}" for i in range(4000)])])
+    plan = ob.synth.plan(domain, unit=ob.Unit.row(), eps=12, method=method)
+    ledger = ob.Ledger.create(tmp_path / "l.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Pure(12))
+    model = ob.synth.release({"code": []}, plan, ledger=ledger, bits=repeatable("few"))
+    made = model.sample(500, seed=1)["code"]
+    assert made.null_count == 0
+    assert len(made.unique()) > 1
+
+
+def test_a_copula_of_nobody_draws_evenly_and_no_nulls() -> None:
+    shape = Shape(np.array([0, 1, 10]), np.array([1, 10, 11]), np.zeros(3), 10)
+    sampler = CopulaSampler(np.eye(1), (Binned(shape, np.arange(3)),))
+    (codes,) = sampler.draw(20_000, {}, np.random.default_rng(1))
+    assert codes.min() == 0
+    assert codes.max() == 9
+    assert np.abs(np.bincount(codes, minlength=10) - 2000).max() < 6 * 2000**0.5

@@ -193,9 +193,14 @@ class CopulaSampler:
         found = []
         for i, column in enumerate(self.bins):
             shape = column.shape
-            running = np.cumsum(shape.mass) / max(float(shape.mass.sum()), 1e-12)
+            mass = shape.mass
+            if (
+                not mass.any()
+            ):  # few records among many values are rounded away: evenly then, but never a null
+                mass = np.where(shape.start < shape.values, (shape.stop - shape.start).astype(float), 0.0)
+            running = np.cumsum(mass) / max(float(mass.sum()), 1e-12)
             block = np.minimum(
-                np.searchsorted(running, places[:, i], side="right"), np.flatnonzero(shape.mass > 0)[-1]
+                np.searchsorted(running, places[:, i], side="right"), np.flatnonzero(mass > 0)[-1]
             )
             width = shape.stop[block] - shape.start[block]
             found.append(shape.start[block] + np.minimum((rng.random(n) * width).astype(np.int64), width - 1))

@@ -330,7 +330,7 @@ class Model:
     certificate: Certificate
     table: Any = field(repr=False)
     _sampler: Sampler = field(repr=False)
-    _origin: Release | bytes = field(repr=False)  # what it was made from: a release, or the file of one
+    _packed: bytes = field(repr=False)  # its file: the ledger, which signs it, is not needed again
 
     @property
     def guarantee(self) -> Guarantee:
@@ -384,7 +384,7 @@ class Model:
 
     def bundle(self) -> bytes:
         """What `save` writes."""
-        return self._origin.bundle() if isinstance(self._origin, Release) else self._origin
+        return self._packed
 
     def save(self, path: str | Path) -> Path:
         """Writes one file: the measurements as they were committed, and their certificate."""
@@ -424,7 +424,8 @@ def model_of(release: Release) -> Model:
             needed="synth.marginals, synth.quality or synth.moments",
             fix="published.parquet",
         )
-    return Model(plan, release.certificate, release.to_arrow(), _sampler(plan, release.to_arrow()), release)
+    table = release.to_arrow()
+    return Model(plan, release.certificate, table, _sampler(plan, table), release.bundle())
 
 
 @takes(path=path_of)
