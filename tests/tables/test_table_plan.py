@@ -18,6 +18,7 @@ from oboro.noise import DiscreteLaplace, system_bits
 from oboro.privacy import Pure, Unit
 from oboro.release import load_plan, plan_from, save_plan
 from oboro.tables.cells import Cells, Layout, block_errors, dense_block_errors
+from oboro.tables.mask import ruled_out
 from oboro.tables.strategy import published_if_even
 
 SMALL = Domain([Grid("row", "col", shape=(6, 5)), Category("sex", ["F", "M"])])
@@ -94,6 +95,17 @@ def test_what_the_domain_declares_impossible_is_the_mask_of_a_table() -> None:
     with pytest.raises(DomainError, match="too large") as error:
         tables.plan(wide, unit=Unit.row(), eps=1)
     assert "domain.ruled(impossible=[])" in str(error.value)
+
+
+def test_a_mask_of_many_values_one_by_one_takes_little_room() -> None:
+    columns = [Integer("x", 0, 2**17 - 1), Category("work", ["none", "job"])]
+    domain = Domain(columns, impossible=[{"x": range(1, 2**17, 2), "work": "job"}, {"x": [0, 4]}])
+    mask: Any = ruled_out(domain)  # all conditions beside each other: 8 GiB
+    plan = tables.plan(domain, unit=Unit.row(), eps=1)
+    assert plan.mask == mask
+    assert plan.layout.cells == 2**17 - 2 + 2**16 - 2
+    asked = [[0, 1, 1, 2, 2**17 - 1], [0, 0, 1, 1, 1]]
+    assert plan.layout.possible(plan.layout.keys(asked)).tolist() == [False, True, False, True, False]
 
 
 PLANS = [

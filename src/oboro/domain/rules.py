@@ -296,6 +296,10 @@ def _range(column: Column, value: object, places: Mapping[str, int]) -> Range:
         if code is None:
             raise _not_understood(column, value)
         return code, code + 1
+    if type(value) is int and isinstance(column, Integer):  # there may be many of them
+        code, rest = divmod(value - column.low, column.step)
+        if rest == 0 and 0 <= code < column.size:
+            return code, code + 1
     if isinstance(value, tuple):
         ends: Sequence[object] = value
     elif isinstance(value, str) and value.count("..") == 1:

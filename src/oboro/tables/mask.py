@@ -118,7 +118,11 @@ def ruled_out(domain: Domain) -> Mask | None:
         for condition in conditions:
             met = np.ones(keys.size, np.bool_)
             for name, ranges in condition:
-                met &= np.any([(codes[name] >= low) & (codes[name] < high) for low, high in ranges], axis=0)
+                low, high = np.array(
+                    ranges, np.int64
+                ).T  # in order: only the last that begins before can hold it
+                at = np.searchsorted(low, codes[name], side="right") - 1
+                met &= (at >= 0) & (codes[name] < high[at])
             possible &= ~met
         heads.append(keys[possible])
     return Mask.of(columns, np.concatenate(heads))
