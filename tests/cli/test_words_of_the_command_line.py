@@ -58,10 +58,12 @@ def oboro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     rows = "".join(f"{a % 100},{'north' if a % 3 else 'south'}\n" for a in range(300))
     Path("people.csv").write_text("age,region\n" + rows)
     Path("people.toml").write_text(TOML)
+    Path("bare.toml").write_text(TOML.replace('[unit]\nkind = "row"\n', ""))
     Path("cells.csv").write_text("row,col,people\n1,1,5\n")
     ob.Domain([ob.Grid("row", "col", shape=(8, 8))]).to_toml("city.toml")
     ob.Ledger.create("people.ledger", dataset="people", unit=ob.Unit.row(), budget=ob.Pure(3))
     ob.Ledger.create("city.ledger", dataset="city", unit=ob.Unit.cells(), budget=ob.Pure(3))
+    ob.Ledger.create("signal.ledger", dataset="load", unit=ob.Unit.signal(1), budget=ob.Pure(3))
 
     def command(line: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["oboro", *shlex.split(line)])
@@ -214,14 +216,16 @@ def test_a_first_line_that_may_be_a_record_is_not_shown(oboro: Command) -> None:
         ("query people.toml mean age", "--eps 0.1"),
         ("query people.toml mean salary --eps 1", 'kind = "integer"'),
         ("query people.toml mean age --eps 1 --expected-n 0.5", "expected"),
-        ("query people.toml mean age --rho 1", "oboro ledger create new.ledger --dataset TEXT --unit row --rho 1"),
+        ("query people.toml mean age --rho 1", "oboro ledger create new.ledger --dataset people --unit row --rho 1"),
         ("histogram release people.csv --domain people.toml --column age --eps 1 --ledger city.ledger",
-         "oboro ledger create new.ledger --dataset TEXT --eps NUMBER --unit row"),
+         "oboro ledger create new.ledger --dataset city --unit row --eps 3"),
+        ("histogram release people.csv --domain bare.toml --column age --eps 1 --ledger signal.ledger",
+         "oboro ledger create new.ledger --dataset load --unit row --eps 3"),
         ("table release cells.csv --domain city.toml --count people --eps 1 --ledger people.ledger",
-         "oboro ledger create new.ledger --dataset TEXT --eps NUMBER --unit cells:1:1"),
+         "oboro ledger create new.ledger --dataset people --unit cells:1:1 --eps 3"),
         ("synth release people.csv --domain people.toml --eps 1 --delta 1e-6 --ledger people.ledger -o m.oboro",
          "the ledger keeps eps alone"),
-        ("synth forecast --domain people.toml --unit row,replace --eps 1 --delta 1e-6", "--n 32561"),
+        ("synth forecast --domain bare.toml --unit row,replace --eps 1 --delta 1e-6", "--n "),
         ("synth forecast --domain people.toml --eps 1 --delta 1e-6 --method gaussian", "--records 100000"),
         ("table forecast --domain city.toml --eps 1 --total 5", "without --total"),
     ],
@@ -240,7 +244,9 @@ def test_lines_of_python_become_what_is_typed() -> None:
     assert line == "eps=3, records=100000, unit=ob.Unit.person('who', max_rows=20)"
     assert typed(line, options) == "--eps 3 --records 100000 --unit person:who:20"
     assert typed("say expected_n for the error", options) == "say --expected-n for the error"
-    assert typed(setting(unit=ob.Unit.row("replace")), {"ledger": "--ledger"}).endswith("--unit row,replace")
+    assert typed(setting(unit=ob.Unit.row("replace")), {"ledger": "--ledger"}) == (
+        "oboro ledger create new.ledger --dataset TEXT --unit row,replace --eps NUMBER"
+    )
     assert typed(setting(unit=ob.Unit.signal(2)), {"unit": "--unit"}) == "--unit signal:2:2"
     category = declaration("category", name="sex", values=["F", "M"])
     assert category == 'ob.Category("sex", ["F", "M"])'

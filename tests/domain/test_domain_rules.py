@@ -158,6 +158,31 @@ def test_what_stands_after_the_columns_by_mistake(tmp_path: Path, line: str) -> 
     word = line.partition(" ")[0]
     with pytest.raises(InputError, match=f"column 'code' holds {word}") as refused:
         ob.Domain.from_toml(tmp_path / "people.toml")
-    assert str(refused.value.needed) == f"{word} above the first [[columns]]"
+    assert str(refused.value.needed) == f"{word} above the first line in brackets, [unit] included"
     (tmp_path / "people.toml").write_text(line + "\n" + COLUMNS)
     ob.Domain.from_toml(tmp_path / "people.toml")
+
+
+@pytest.mark.parametrize(
+    "table", ["[unit]\nkind = 'row'", "[labels]", "[sums]", "[known]", "[known.work]\njob = 5"]
+)
+def test_what_is_said_of_the_whole_file_is_told_to_stand_above_every_table(
+    tmp_path: Path, table: str
+) -> None:
+    file, line = tmp_path / "people.toml", 'impossible = "never.csv"\n'
+    (tmp_path / "never.csv").write_text("work,code\njob,01\n")
+    place = table.partition("\n")[0]
+    file.write_text(f"{table}\n{line}\n{COLUMNS}")
+    with pytest.raises(InputError) as refused:
+        ob.Domain.from_toml(file)
+    assert f"{place} holds impossible, which is said of the whole file" in str(refused.value)
+    assert str(refused.value.fix) == f"{line}\n{place}"
+    kept = {"[labels]": "", "[sums]": "", "[known]": ""}.get(table, table)
+    file.write_text(f"{line}\n{kept}\n\n{COLUMNS}")
+    assert len(ob.Domain.from_toml(file).rules.impossible) == 1
+
+
+def test_a_column_may_have_the_name_of_an_entry_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "people.toml"
+    file.write_text(COLUMNS.replace('"code"', '"count"') + "\n[labels]\ncount = 'how many'\n")
+    assert ob.Domain.from_toml(file).label("count") == "how many"

@@ -192,6 +192,9 @@ ob.Ledger.create(os.getcwd(), dataset="x", unit=ob.Unit.row(), budget=ob.Pure(1)
 typed("sql joined.toml 'SELECT COUNT(*) FROM people' --eps 0.1") if text_at("joined.toml", 'ledger = "people.ledger"\n[tables]\npeople = 3\n') else None ==> tomllib.loads(fix)
 typed("sql keyed-tables.toml 'SELECT COUNT(*) FROM people' --eps 0.1") if text_at("keyed-tables.toml", 'ledger = "people.ledger"\n[unit]\nkind = "person"\ncolumn = "person"\nmax_rows = 2\n[tables.people]\ndata = "people.csv"\nkey = "age"\n' + COLUMN.replace("[[columns]]", "[[tables.people.columns]]")) else None ==> tomllib.loads(fix)
 typed("synth sample model.oboro -n 3 -o s.csv --where age") if modelled().save("model.oboro") else None ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
+[modelled().save("model.oboro"), typed("synth sample model.oboro -n 30 -o made.parquet"), typed("synth report made.parquet people.csv -o q.html")] ==> typed(fix.removeprefix("oboro "))
+ob.synth.quality("made.parquet", "people.csv")
+ob.synth.quality(modelled().sample(9), "people.csv") ==> ob.synth.quality("people.csv", modelled().sample(9))
 typed("synth sample model.oboro -n 3 -o s.docx") ==> typed("synth sample model.oboro -n 3 -o " + fix)
 typed("synth sample model.oboro -n 3 -o s.csv --where agee=3") ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
 typed("synth sample model.oboro -n 3 -o s.csv --where age=3 --where age=4") ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
@@ -244,4 +247,8 @@ towns_release().to_arrow() and towns_release()._by("twon") ==> towns_release()._
 module("tables.tree.intervals").noisy_in(pa.table({"x": [1]})) ==> fix == "a domain with fewer cells" or 1 / 0
 patched("os", "fork", None, module("statistics.own").check_fork) ==> module("statistics.own").check_fork()
 (lambda line: (typed(line), typed(line)))("histogram release people.csv --domain people.toml --column region --eps 0.1 --ledger people.ledger -o written.csv")
+ob.Session({"person": ["a"], "age": [3]}, domain=small.only("age"), unit=ob.Unit.person("person", 2), ledger=row_ledger)
+ob.Session({"person": ["a"], "age": [3]}, domain=small.only("age"), unit=ob.Unit.row(), ledger=person_ledger)
+ob.Domain.from_toml(text_file('[unit]\nkind = "row"\nlabels = "labels.csv"\n' + COLUMN)) ==> fix.startswith("labels = ") or 1 / 0
+typed("histogram forecast --column age --eps 1 --unit row --domain " + text_file('[unit]\nkind = "person"\ncolumn = "person"\nmax_rows = 2\n' + COLUMN, "person.toml"))
 '''

@@ -13,6 +13,7 @@ from oboro.audit import run
 from oboro.audit.samples import samples
 from oboro.language import filled, phrase, said
 from oboro.release.forecast import Forecast
+from oboro.report.promise import in_line
 
 ENGLISH = re.compile(r"\b(?:of|rows|trials|average|world|distance|holds)\b")
 
@@ -55,6 +56,23 @@ def test_a_name_stands_without_a_space_where_both_sides_are_japanese() -> None:
     assert filled("{dataset} への質問", {"dataset": "people"}) == "people への質問"
     assert filled("{side} ごとの {what}", {"side": "500 m", "what": "人口 総数"}) == "500 m ごとの人口 総数"
     assert filled("{what} in each cell", {"what": "people"}) == "people in each cell"
+
+
+SIGNS = {"eps", "rho", "eta", "sigma^2", "s", "alpha", "beta", "ridge"}  # the same in every language
+
+
+def test_every_parameter_of_a_noise_is_named_in_japanese() -> None:
+    """On pages: as the line on noise in the promise says the certificates of all kinds of plans."""
+    named = 0
+    for name, plan in samples().items():
+        noise = plan.describe()["noise"]
+        assert isinstance(noise, dict)
+        for told in in_line(noise).ja.split("、"):
+            first = told.split(" ")[0].split("（")[0]
+            assert first in SIGNS or not re.match(r"[a-z]{2,}( |$)", told), f"{name}: {told}"
+            assert not re.search(r"\b[a-z]{2,} [a-z]{2,}\b", told), f"{name}: {told}"
+            named += 1
+    assert named > 200
 
 
 def test_a_condition_stays_as_it_was_written() -> None:

@@ -55,6 +55,36 @@ def test_dates_stay_whole_and_charts_stand_in_line(width: int, across: int, tmp_
         browser.close()
 
 
+SQUARES = """() => [...document.querySelectorAll(".matrix")].map(one => {
+  one.scrollLeft = 200;
+  const names = one.querySelector("ul"), all = one.getBoundingClientRect(), rows = one.querySelectorAll("li");
+  const cells = [...one.querySelectorAll("rect.cell")].map(cell => Math.round(cell.getBoundingClientRect().top));
+  return {stays: Math.round(names.getBoundingClientRect().left - all.left), share: names.offsetWidth / all.width,
+    lines: [...rows].every(row => cells.some(top => Math.abs(top - row.getBoundingClientRect().top) < 3))};
+})"""
+
+
+@pytest.mark.long("pages in a browser")
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+@pytest.mark.parametrize(("width", "count"), [(400, 12), (400, 3), (1200, 40)])
+def test_names_of_rows_stay_beside_their_squares_and_leave_them_room(
+    width: int, count: int, tmp_path: Path
+) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    draw = np.random.default_rng(2)
+    table = {f"a_column_whose_name_is_rather_long_{i}": draw.normal(size=60) for i in range(count)}
+    write_quality(ob.synth.quality(table, table), tmp_path / "q.html")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.goto((tmp_path / "q.html").as_uri())
+        found = page.evaluate(SQUARES)
+        assert len(found) == 4
+        assert all(one["stays"] == 0 and one["share"] < 0.35 and one["lines"] for one in found), found
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        browser.close()
+
+
 def test_a_long_name_breaks_where_its_words_end() -> None:
     assert named("agree_with<b>_1") == "agree_<wbr>with&lt;b&gt;_<wbr>1"
     assert named("年齢") == "年齢"

@@ -245,7 +245,14 @@ def test_the_whole_way(oboro: Command, tmp_path: Path) -> None:
     code, out, err = oboro("synth report data.csv synthetic.parquet -o quality.html --model model.oboro")
     assert code == 0, err
     assert "INTERNAL" in out
-    assert "eps = 4" in (tmp_path / "quality.html").read_text(encoding="utf-8")
+    promised = (tmp_path / "quality.html").read_text(encoding="utf-8")
+    assert "eps = 4" in promised
+    code, _, err = oboro("synth report synthetic.parquet data.csv -o quality.html --target sex")
+    assert code == 4
+    right = "oboro synth report data.csv synthetic.parquet -o quality.html --target sex"
+    assert f"fix     {right}\n" in err
+    assert oboro(right.removeprefix("oboro "))[0] == 0
+    assert (tmp_path / "quality.html").read_text(encoding="utf-8") == promised  # by the mark, without --model
     code, out, _ = oboro(f"{spend.replace('model.oboro', 'again.oboro')} --dry-run --n 1500")
     assert code == 0
     assert "nothing was spent" in out
@@ -338,13 +345,6 @@ def test_a_mark_without_its_model_is_not_taken_for_a_proof(oboro: Command, tmp_p
     assert oboro("synth check forged.parquet --model model.oboro")[0] == 1
 
 
-def test_records_forecasts_and_accounts(oboro: Command, tmp_path: Path) -> None:
-    ob.Domain([ob.Integer("age", 0, 120), ob.Integer("amount", 0, 99_999)]).to_toml(tmp_path / "d.toml")
-    assert oboro("ledger create l.ledger --dataset people --unit row,replace --eps 9 --delta 1e-4")[0] == 0
-    code, out, err = oboro(
-        "synth release data.csv --domain d.toml --eps 3 --delta 1e-5 --method gaussian --records 100 --ledger l.ledger -o r.csv"
-    )
-    assert code == 0, err
 def test_a_file_that_may_hold_more_than_its_records_is_written_anew(oboro: Command, tmp_path: Path) -> None:
     """Real rows among the metadata, say, which no table shows."""
     domain = ob.Domain([ob.Category("sex", ["F", "M"])])
@@ -370,6 +370,13 @@ def test_a_file_that_may_hold_more_than_its_records_is_written_anew(oboro: Comma
     assert b"Taro Yamada" not in (tmp_path / "made-2.parquet").read_bytes()
 
 
+def test_records_forecasts_and_accounts(oboro: Command, tmp_path: Path) -> None:
+    ob.Domain([ob.Integer("age", 0, 120), ob.Integer("amount", 0, 99_999)]).to_toml(tmp_path / "d.toml")
+    assert oboro("ledger create l.ledger --dataset people --unit row,replace --eps 9 --delta 1e-4")[0] == 0
+    code, out, err = oboro(
+        "synth release data.csv --domain d.toml --eps 3 --delta 1e-5 --method gaussian --records 100 --ledger l.ledger -o r.csv"
+    )
+    assert code == 0, err
     assert csv.read_csv(tmp_path / "r.csv").num_rows == 100
     assert oboro("certificate verify r.csv.certificate.json")[1].startswith("valid")
     code, out, _ = oboro("synth forecast --domain d.toml --eps 1 --delta 1e-6 --unit row --save-plan p.toml")

@@ -12,9 +12,10 @@ from synth_people import ledger_in, people
 
 import oboro as ob
 from oboro.errors import CertificateError, DataError, ParameterError
+from oboro.release.plan import encoded
 from oboro.report.quality import write_quality
 from oboro.synth.codes import read_both
-from oboro.synth.marks import write_records
+from oboro.synth.marks import read_within, write_records
 
 
 @pytest.mark.long("statistical tests")
@@ -152,6 +153,73 @@ def test_records_say_under_which_condition_they_were_drawn_and_from_which_model(
     assert not told.columns[0].numeric
     assert told.correlated == ("sex",)
     assert "Nothing in these records says that they were drawn from the model" in told.cautions
+
+
+def test_real_rows_beside_the_mark_of_drawn_ones_are_not_said_to_be_drawn(tmp_path: Path) -> None:
+    domain = ob.Domain([ob.Integer("n", 0, 9), ob.Category("sex", ["F", "M"])])
+    real = pa.table({"n": [*range(10)] * 20, "sex": ["F", "M"] * 100})
+    plan = ob.synth.plan(domain, unit=ob.Unit.row("replace"), n=200, eps=1, method="marginals")
+    model = ob.synth.release(real, plan, ledger=ledger_in(tmp_path))
+    drawn = model.sample(200)
+    caution = "These records are not those that their mark was written for"
+    forged: list[pa.Table | Path] = []
+    for ending in (".parquet", ".arrow", ".csv"):
+        path, other = tmp_path / f"made{ending}", real
+        write_records(drawn, path)
+        assert not ob.synth.quality(real, path, model=model).changed
+        if ending != ".csv":  # their mark is within
+            with pa.OSFile(str(path)) as file:
+                other = real.replace_schema_metadata(read_within(file, ending).schema.metadata)
+            forged.append(other)
+        path.write_bytes(encoded(other, ending))
+        forged.append(path)
+    for made in forged:
+        for given in (model, None):
+            found = ob.synth.quality(real, made, model=given)
+            assert found.changed
+            assert any(one.startswith(caution) for one in found.cautions)
+            assert (found.certificate is None) == (
+                given is None
+            )  # whoever gives a model asks for its promise
+    # of a mark without a hash the model tells
+    assert not ob.synth.quality(real, drawn, model=model).changed
+    assert ob.synth.quality(real, real.replace_schema_metadata(drawn.schema.metadata), model=model).changed
+    assert ob.synth.quality(real, drawn.slice(0, 100)).changed
+
+
+def test_the_promise_is_that_of_the_release_which_records_name_and_their_place_is_the_second(
+    tmp_path: Path,
+) -> None:
+    domain = ob.Domain([ob.Integer("n", 0, 9), ob.Category("sex", ["F", "M"])])
+    pq.write_table(pa.table({"n": [*range(10)] * 20, "sex": ["F", "M"] * 100}), tmp_path / "real.parquet")
+    real = tmp_path / "real.parquet"
+    ledger = ledger_in(tmp_path)
+    plan = ob.synth.plan(domain, unit=ob.Unit.row("replace"), n=200, eps=1, method="marginals")
+    table = ob.synth.release(real, plan, ledger=ledger).sample(100)
+    for ending in ("parquet", "arrow", "csv"):
+        made = tmp_path / f"made.{ending}"
+        write_records(table, made)
+        found = ob.synth.quality(real, made)
+        assert found.certificate is not None
+        write_quality(found, tmp_path / "q.html")
+        page = (tmp_path / "q.html").read_text(encoding="utf-8")
+        assert f"<h1>{ledger.dataset}</h1>" in page
+        assert "makes no promise" not in page
+        assert "The promise" in page
+        assert "is proved by oboro synth check" in page
+        with pytest.raises(ParameterError, match="the real table comes first") as refused:
+            ob.synth.quality(made, real)
+        assert refused.value.fix == f'data="{real}", synthetic="{made}"'
+        assert ob.synth.quality(made, made).rows == 100  # as for whoever learns from synthetic records
+    with pytest.raises(ParameterError, match="the real table comes first"):
+        ob.synth.quality(table, real)
+    forged = table.replace_schema_metadata(
+        {
+            key: value.replace(b'"dataset": "', b'"dataset": "not ')
+            for key, value in table.schema.metadata.items()
+        }
+    )
+    assert ob.synth.quality(real, forged).certificate is None
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.int64(), pa.null()])

@@ -66,7 +66,9 @@ def test_with_many_columns_only_linked_triples_are_offered() -> None:
     assert plan_of().all_triples
 
 
-def test_the_forecast_counts_the_rows_where_their_number_is_public_and_else_says_what_a_million_take() -> None:
+def test_the_forecast_counts_the_rows_where_their_number_is_public_and_else_says_what_a_million_take() -> (
+    None
+):
     numbers = ob.Domain([ob.Integer(f"c{i}", 0, 7) for i in range(9)])
     seconds = []
     for n in (1000, 10**7, 10**8):

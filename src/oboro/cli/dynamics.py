@@ -25,6 +25,7 @@ from oboro.cli.options import (
     certificate_beside,
     open_ledger,
     option,
+    protected,
     read_unit,
     show_json,
     with_options,
@@ -283,10 +284,11 @@ def release(
     account = open_ledger(
         ledger, None if _is_identity(system) else system, unit="signal:1:2", budget="--eps 2 --delta 1e-3"
     )
+    unit = protected(account, None if _is_identity(system) else system, "system")
     signal: Any = data
     if how.horizon is None and "horizon" not in read_system(system):
         how = replace(how, horizon=max(count_samples(data) - 1, 0))
-    made = system_plan(system, account.unit, how)
+    made = system_plan(system, unit, how)
     if x0 is not None:
         from oboro.dynamics.signal import from_table
 

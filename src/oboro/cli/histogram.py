@@ -22,6 +22,7 @@ from oboro.cli.options import (
     UnitText,
     open_ledger,
     option,
+    protected,
     read_domain,
     read_unit,
     show_checked,
@@ -82,7 +83,8 @@ def release(
 ) -> None:
     """Publishes the counts and pays for them from the ledger, whose unit is protected."""
     account = open_ledger(ledger, counted.domain)
-    plans.release(counted.plan(account.unit), data, account, delivery, not_negative=not_negative)
+    plan = counted.plan(protected(account, counted.domain))
+    plans.release(plan, data, account, delivery, not_negative=not_negative)
 
 
 @app.command(epilog="Example: oboro histogram check people.csv --domain people.toml")

@@ -213,6 +213,7 @@ def start(
 def main() -> None:
     """Runs the command line; errors become a few lines and an exit code, never a traceback."""
     _fill_gaps()
+    terminal.hold(None)
     command = terminal.whole_command(chosen())
     in_own_language(command)
     if any(name.endswith("OBORO_COMPLETE") for name in os.environ):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from oboro.cli.terminal import echo
+from oboro.cli.terminal import echo, hold
 from oboro.errors import DataError, InputError, LedgerError, ParameterError, UnitError, told
 from oboro.kinds import nearest
 from oboro.language import aligned, labelled, said
@@ -163,7 +163,7 @@ class Shown(Options):
 
 def read_unit(text: str | None, domain_file: Path | None = None, argument: str = "domain") -> Unit:
     """The unit from `--unit`, or from `[unit]` in the domain's TOML file."""
-    from oboro.privacy import Unit, unit_from
+    from oboro.privacy import unit_from
 
     declared = {} if domain_file is None else _declared(domain_file, argument)
     if text is None:
@@ -176,6 +176,21 @@ def read_unit(text: str | None, domain_file: Path | None = None, argument: str =
                 fix="--unit row, or --unit person:user_id:20",
             )
         return unit_from(record)
+    unit = _unit(text)
+    if "unit" in declared and unit_from(declared["unit"]) != unit:
+        raise UnitError(
+            "--unit is not the unit that the file states",
+            given=f"--unit {text}, and in {domain_file}: {unit_from(declared['unit'])}",
+            needed="the unit of the file",
+            fix="without --unit",
+        )
+    return unit
+
+
+def _unit(text: str) -> Unit:
+    """A unit as it is typed."""
+    from oboro.privacy import Unit
+
     body, comma, adjacency = text.partition(",")
     adjacency = adjacency.strip() if comma else "add/remove"
     kind, *parts = body.split(":")
@@ -305,9 +320,33 @@ def open_ledger(
             "there is no ledger here",
             given=told(ledger=where),
             needed="a ledger that was created for this data",
-            fix=f'oboro ledger create {place} --dataset "city 2026" {protects} {budget}',
+            fix=f"oboro ledger create {place} --dataset {shlex.quote(_called(where))} {protects} {budget}",
         )
-    return Ledger.open(where)
+    opened = Ledger.open(where)
+    hold(opened)
+    return opened
+
+
+def protected(ledger: Ledger, declared: Path | None, argument: str | None = "domain") -> Unit:
+    """Who a release protects: whom the file `declared` states, or where it states nobody, the unit of the ledger.
+
+    Refused where the ledger does not account for the unit of the file: nobody who was promised protection goes without.
+    """
+    from oboro.domain import read_toml
+    from oboro.privacy import unit_from
+    from oboro.privacy.unit import check_unit
+
+    stated = None if declared is None else read_toml(declared, argument).get("unit")
+    if stated is None:
+        return ledger.unit
+    unit = unit_from(stated)
+    check_unit(unit, ledger.unit, ledger.budget)
+    return unit
+
+
+def _called(ledger: str) -> str:
+    """What the data of a ledger may be called: as the ledger is."""
+    return Path(ledger.partition("?")[0]).stem.partition(".")[0] or "city"
 
 
 def certificate_beside(published: Path) -> Path:

@@ -19,6 +19,7 @@ from oboro.cli.options import (
     argument,
     open_ledger,
     option,
+    protected,
     show_checked,
     show_json,
     with_options,
@@ -213,7 +214,8 @@ def query(
     declared = read(file, text)
     ledger = open_ledger(declared.ledger, file, budget="--eps 2" if rho is None else "--rho 2")
     plans.check_delta(ledger, delta)
-    session = Session(declared.data, domain=declared.domain, unit=declared.unit or ledger.unit, ledger=ledger)
+    unit = protected(ledger, file)
+    session = Session(declared.data, domain=declared.domain, unit=unit, ledger=ledger)
     clip = read_ball(ball, origin)
     asked: Any = session.plan
     asked = asked if where is None else asked.where(where)

@@ -21,6 +21,7 @@ from oboro.cli.options import (
     argument,
     open_ledger,
     option,
+    protected,
     show_json,
     with_options,
 )
@@ -62,7 +63,7 @@ def series(
     budget = "--eps 2" if counted.delta is None else "--eps 2 --delta 1e-6"
     account = open_ledger(ledger, counted.domain, unit="cells:1:1", budget=budget)
     plans.check_delta(account, counted.delta)
-    plan = counted.series(account.unit, ticks, max_ticks, event)
+    plan = counted.series(protected(account, counted.domain), ticks, max_ticks, event)
     plans.check_place(output)  # before anything is spent, and when it is known what was read
     known = account.find(name) is not None
     if not json:

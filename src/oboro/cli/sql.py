@@ -18,6 +18,7 @@ from oboro.cli.options import (
     argument,
     open_ledger,
     option,
+    protected,
     with_options,
 )
 from oboro.cli.query import PeopleFile, read
@@ -140,7 +141,7 @@ def opened(file: Path, budget: str) -> tuple[Session | PersonTables, Ledger]:
     if tables is None:
         declared = read(file, "")
         ledger = open_ledger(declared.ledger, file, budget=budget)
-        unit = declared.unit or ledger.unit
+        unit = protected(ledger, file)
         return Session(
             declared.data, domain=declared.domain, unit=unit, ledger=ledger, name=declared.name
         ), ledger

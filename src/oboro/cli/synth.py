@@ -27,6 +27,7 @@ from oboro.cli.options import (
     argument,
     open_ledger,
     option,
+    protected,
     read_domain,
     read_unit,
     show_json,
@@ -139,9 +140,10 @@ def forecast(learned: Learned, show: Shown, unit: UnitText = None) -> None:
 def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: Delivery) -> None:
     """Learns a model (a file .oboro), or with --method gaussian draws records, and pays for it from the ledger."""
     account = open_ledger(ledger, learned.domain, budget="--eps 2 --delta 1e-6")
+    unit = protected(account, learned.domain)
     if learned.method != "gaussian":  # which needs one
         plans.check_delta(account, learned.delta)
-    if learned.n is None and account.unit.kind == "row" and account.unit.adjacency == "replace":
+    if learned.n is None and unit.kind == "row" and unit.adjacency == "replace":
         if delivery.dry_run:
             raise ParameterError(
                 "a dry run reads no data",
@@ -162,7 +164,7 @@ def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: Delive
             )
         echo(said(f"n = {n:,} rows, counted; under replace this number is public") + "\n", err=True)
         learned = replace(learned, n=str(n))
-    plan = learned.plan(account.unit)
+    plan = learned.plan(unit)
     if not delivery.dry_run and (delivery.name is None or account.find(delivery.name) is None):
         from oboro.engine import open_data
 
@@ -235,16 +237,16 @@ def check(
     key: Annotated[
         str | None, option("--key HEX", "The public key you trust, in hex. Without it, the one in the file.")
     ] = None,
-    json: Json = False,
-) -> None:
     output: Annotated[
         Path | None,
         option("-o --output FILE", "Also write the records anew, as they were drawn again."),
     ] = None,
+    json: Json = False,
+) -> None:
     """Checks that a file is synthetic, of which release, and that it was not changed."""
+    from oboro.files import next_to
     from oboro.release.certificate import promised
     from oboro.synth import check
-    from oboro.files import next_to
     from oboro.synth.marks import shown_conditions
 
     with progress_bar():
@@ -312,11 +314,15 @@ def report(
     from oboro.report.quality import write_quality
     from oboro.synth import quality
     from oboro.synth.model import load
+    from oboro.synth.origin import check_order
 
+    swapped = ["oboro", "synth", "report", str(synthetic), str(data), "-o", str(output)]
+    for name, value in (("--model", model), ("--target", target), ("--language", language)):
+        swapped += [] if value is None else [name, str(value)]
+    check_order(data, synthetic, shlex.join(swapped))
     loaded = None if model is None else load(model)
     measured = quality(data, synthetic, target=target, model=loaded)
-    certificate = None if loaded is None else loaded.certificate
-    write_quality(measured, output, certificate=certificate, language=language)
+    write_quality(measured, output, language=language)
     if json:
         show_json({**measured.to_dict(), "output": str(output)})
         return

@@ -27,6 +27,7 @@ from oboro.cli.options import (
     certificate_beside,
     open_ledger,
     option,
+    protected,
     read_domain,
     read_unit,
     show_json,
@@ -369,7 +370,7 @@ def release(
     budget = "--eps 2" if counted.delta is None else "--eps 2 --delta 1e-6"
     account = open_ledger(ledger, counted.domain, unit="cells:1:1", budget=budget)
     plans.check_delta(account, counted.delta)
-    plan = counted.plan(account.unit, expected_total)
+    plan = counted.plan(protected(account, counted.domain), expected_total)
     notes = _forgotten(plan, data)
     with progress_bar(), spread_over(data, plan, workers, parts) as spread:
         plans.release(

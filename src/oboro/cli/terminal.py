@@ -8,6 +8,7 @@ the terminal cannot show stops a command. What comes from a file and must stay o
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shlex
@@ -23,9 +24,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from oboro.errors import Declaration, OboroError, Settings
-from oboro.language import chosen, left, plain, said, without_password
+from oboro.language import Lines, chosen, left, plain, said, without_password
 
 if TYPE_CHECKING:
+    from oboro.ledger import Ledger
     from oboro.records import Facts
 
 
@@ -125,7 +127,12 @@ def trace(kind: type[BaseException], error: BaseException, where: TracebackType 
 # column becomes a `[[columns]]` table, a unit and a budget become what `--unit` and `oboro ledger create` take.
 
 _TOML = ("missing", "low", "high", "step", "region", "level", "kind", "values", "first", "last", "sigma", "n")
-_LEDGER = "oboro ledger create new.ledger --dataset TEXT"
+_held: list[Ledger] = []  # the ledger that the running command opened: what is proposed is about its data
+
+
+def hold(ledger: Ledger | None) -> None:
+    """Remembers the ledger of the command that runs, or forgets the one of the last."""
+    _held[:] = [] if ledger is None else [ledger]
 
 
 def typed(part: str, options: Mapping[str, str] | None = None, *, shown: str | None = None) -> str:
@@ -141,6 +148,8 @@ def typed(part: str, options: Mapping[str, str] | None = None, *, shown: str | N
         return plain(" ".join(_instalment(name, value) for _, name, value in settings))
     if any(hasattr(value, "unconditional") for _, _, value in settings):
         return _new_ledger({name: value for _, name, value in settings})
+    if len(settings) == 1 and part == settings[0][0] and _is_of_a_file(settings[0][2], known):
+        return _as_table(settings[0][2])
     words = {fragment: plain(_option(fragment, name, value, known)) for fragment, name, value in settings}
     if words and part == ", ".join(words):
         fragment, name, _ = settings[0]
@@ -209,7 +218,7 @@ def whole_command(language: str) -> Any:
 def _option(fragment: str, name: str, value: object, known: Mapping[str, str]) -> str:
     """One argument and its value as the command takes it, or as Python if it takes none such."""
     if hasattr(value, "adjacency"):
-        return _unit_place(known) + unit_text(value)
+        return _unit_place(value, known)
     if name == "adjacency":
         return f"--unit ...,{value}"
     if name == "question":
@@ -235,6 +244,8 @@ def _value(name: str, value: object) -> str:
         return " ".join(f"{column}={one}" for column, one in value.items())
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
+    if value is ...:
+        return "NUMBER"
     text = "NUMBERS" if value == name else str(value)
     return shlex.quote(text)
 
@@ -270,11 +281,27 @@ def _named(text: str, known: Mapping[str, str]) -> str:
     return words.sub(lambda found: known.get(found[0], found[0]), text)
 
 
-def _unit_place(known: Mapping[str, str]) -> str:
-    """Where the unit of this command is said."""
+def _is_of_a_file(value: object, known: Mapping[str, str]) -> bool:
+    """Whether it is a unit that is to be stated in the file that was read: there is no option for it, and the ledger has it."""
+    return (
+        hasattr(value, "adjacency") and "unit" not in known and bool(_held) and _held[0].unit == value
+    ) or (hasattr(value, "adjacency") and not {"unit", "ledger"} & {*known} and not _held)
+
+
+def _as_table(unit: Any) -> Lines:
+    """A unit as a file states it."""
+    facts = {name: value for name, value in unit.to_dict().items() if value != "add/remove"}
+    lines = (f"{name} = {plain(json.dumps(value, ensure_ascii=False))}" for name, value in facts.items())
+    return Lines("\n".join(["[unit]", *lines]))
+
+
+def _unit_place(unit: Any, known: Mapping[str, str]) -> str:
+    """A unit as this command takes it, or as the ledger is created that it would need."""
     if "unit" in known:
-        return "--unit "
-    return f"{_LEDGER} --eps NUMBER --unit " if "ledger" in known else "the unit of the file: "
+        return f"--unit {unit_text(unit)}"
+    if _is_of_a_file(unit, known):
+        return f"the unit of the file: {unit_text(unit)}"
+    return _new_ledger({"unit": unit})
 
 
 def unit_text(unit: Any) -> str:
@@ -290,9 +317,16 @@ def unit_text(unit: Any) -> str:
 
 def _new_ledger(values: Facts) -> str:
     """A budget, and perhaps a unit, as `oboro ledger create` takes them."""
-    budget = next(value for value in values.values() if hasattr(value, "unconditional"))
-    unit = unit_text(values["unit"]) if "unit" in values else "UNIT"
-    return plain(f"{_LEDGER} --unit {shlex.quote(unit)} {budget_text(budget)}")
+    held = _held[0] if _held else None
+    budget = next((value for value in values.values() if hasattr(value, "unconditional")), None)
+    unit = values.get("unit", None if held is None else held.unit)
+    dataset = "TEXT" if held is None else shlex.quote(held.dataset)
+    price = "--eps NUMBER" if held is None else budget_text(held.budget)
+    return plain(
+        f"oboro ledger create new.ledger --dataset {dataset} "
+        f"--unit {'UNIT' if unit is None else shlex.quote(unit_text(unit))} "
+        f"{price if budget is None else budget_text(budget)}"
+    )
 
 
 def _instalment(name: str, value: Any) -> str:

@@ -73,7 +73,7 @@ def column_from(record: object) -> Column:
         raise DomainError(
             f"column {given.get('name', '?')!r} holds {misplaced}, which is said of the whole file",
             given=f"{misplaced} after [[columns]]: TOML takes it for a part of that column",
-            needed=f"{misplaced} above the first [[columns]]",
+            needed=f"{misplaced} above the first line in brackets, [unit] included",
             fix=Lines(f"{misplaced} = {_as_toml(given[misplaced])}\n\n[[columns]]"),
             argument=misplaced,
         )
@@ -401,6 +401,7 @@ def read_toml(path: str | Path, argument: str | None = None) -> Record:
             else "a number of too many digits",
             needed="numbers of at most 4,300 digits, and a few tables within one another",
         ) from None
+    _refuse_misplaced(str(path), record, text)
     comments = [found for found in _TEXTS_AND_COMMENTS.findall(text) if found]
     if any(_NOT_PRIVATE.search(comment) for comment in comments):
         raise _still_a_draft(str(path), "its line # NOT PRIVATE")
@@ -426,6 +427,45 @@ def check_entries(where: str, record: Mapping[Any, Any], known: Sequence[str]) -
                 needed=", ".join(known),
                 fix=f"{close} = ..." if close else None,
             )
+
+
+# What may also be said of a whole file, in those that declare no domain.
+_OF_ANY_FILE = (*DECLARES, "horizon", "sigma", "tables", "system")
+
+
+def _refuse_misplaced(where: str, record: Record, text: str) -> None:
+    """Refuses what is said of the whole file below a line in brackets: TOML takes it for a part of that table."""
+    columns = [one for one in _listed(record.get("columns")) if isinstance(one, dict)]
+    names = {name for one in columns for name in (one.get("name"), *_listed(one.get("names")))}
+    places: list[tuple[str, object, Callable[[str, object], bool]]] = [
+        ("[unit]", record.get("unit"), lambda name, value: True)
+    ]
+    if columns:
+        known = record.get("known")
+        totals = known.items() if isinstance(known, dict) else ()
+        by_name: list[tuple[str, object]] = [
+            *((f"[{table}]", record.get(table)) for table in ("labels", "sums", "known")),
+            *(("[[impossible]]", one) for one in _listed(record.get("impossible"))),
+        ]
+        places += [(place, table, lambda name, value: name not in names) for place, table in by_name]
+        places += [
+            (f"[known.{name}]", one, lambda name, value: isinstance(value, str)) for name, one in totals
+        ]
+    for place, table, is_misplaced in places:
+        for name, value in table.items() if isinstance(table, dict) else ():
+            if name in _OF_ANY_FILE and not isinstance(value, dict) and is_misplaced(name, value):
+                first = re.search(r"^[ \t]*(\[.*\])", text, re.MULTILINE)
+                raise DomainError(
+                    f"{where}: {place} holds {name}, which is said of the whole file",
+                    given=f"{name} after {place}: TOML takes it for a part of that table",
+                    needed=f"{name} above the first line in brackets, [unit] included",
+                    fix=Lines(f"{name} = {_as_toml(value)}\n\n{plain(first[1]) if first else place}"),
+                    argument=name,
+                )
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _still_a_draft(where: str, given: str) -> DomainError:

@@ -34,6 +34,7 @@ from oboro.privacy import (
     translate,
     unit_from,
 )
+from oboro.privacy.unit import check_unit
 from oboro.records import Record
 
 # The privacy filter: what a plan costs in the currency of a ledger, and whether that is still there.
@@ -64,13 +65,16 @@ def price(unit: Unit, guarantee: Guarantee, ledger_unit: Unit, budget: Guarantee
     if type(guarantee) is Pure and type(budget) is Pure and guarantee.eps and unit == ledger_unit:
         _writable(guarantee)
         return guarantee  # about the same unit, in the same currency: as `translate` and `convert` give it
+    check_unit(unit, ledger_unit, budget)
     unknown = sorted(set(guarantee.assumptions) - set(budget.assumptions))
     if unknown:
         raise GuaranteeError(
             "the plan rests on an assumption that the ledger was not created with",
             given="; ".join(unknown),
             needed="; ".join(budget.assumptions) or "no assumption at all",
-            fix=setting(budget=Conditional(budget.unconditional, unknown)),
+            fix=setting(
+                unit=ledger_unit, budget=Conditional(budget.unconditional, [*budget.assumptions, *unknown])
+            ),
         )
     _writable(guarantee)
     moved = translate(guarantee, unit, ledger_unit).unconditional

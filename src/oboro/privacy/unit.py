@@ -197,23 +197,39 @@ def translate(guarantee: Guarantee, made_for: Unit, wanted: Unit) -> Guarantee:
     >>> ob.privacy.translate(ob.Pure("0.1"), ob.Unit.row(), ob.Unit.row("replace"))
     Pure('0.2')
     """
-    if not _same_or_wider(made_for, wanted):
-        raise UnitError(
-            "the plan protects another unit than the ledger",
-            given=f"plan: {made_for}",
-            needed=f"ledger: {wanted}",
-            fix=setting(unit=wanted),
-        )
+    check_unit(made_for, wanted, guarantee)
     if made_for.adjacency == wanted.adjacency:
         return guarantee
-    if made_for.adjacency == "replace":
-        raise UnitError(
-            "a promise about replacing a unit says nothing about adding or removing one",
-            given=f"plan: {made_for}",
-            needed=f"ledger: {wanted}",
-            fix=setting(unit=wanted),
-        )
     return two_steps(guarantee)
+
+
+def check_unit(made_for: Unit, wanted: Unit, budget: Guarantee) -> None:
+    """Refuses a unit about which a ledger for `wanted` accounts nothing. What the error proposes never protects less than
+    either of them says: the ledger's unit, where that protects all that `made_for` does, or a ledger of this budget for `made_for`."""
+    if not _same_or_wider(made_for, wanted):
+        message = "the plan protects another unit than the ledger"
+    elif made_for.adjacency == "replace" != wanted.adjacency:
+        message = "a promise about replacing a unit says nothing about adding or removing one"
+    else:
+        return
+    raise UnitError(
+        message,
+        given=f"plan: {made_for}",
+        needed=f"ledger: {wanted}",
+        fix=setting(unit=wanted)
+        if _protects_all(wanted, made_for)
+        else setting(unit=made_for, budget=budget),
+        argument="unit",
+    )
+
+
+def _protects_all(unit: Unit, other: Unit) -> bool:
+    """Whether a promise about `unit` is one about `other`, too, be it of a worse guarantee: a person's rows hold each of them."""
+    if unit.adjacency == "replace" != other.adjacency:
+        return False
+    if unit.kind == "person" and other.kind == "row":
+        return True
+    return _same_or_wider(unit, other)
 
 
 def _same_or_wider(made_for: Unit, wanted: Unit) -> bool:

@@ -22,19 +22,20 @@ _CLOSENESS = (
 )  # what a factor means to a reader; above, it stands alone
 
 
-def promise(record: Facts) -> str:
-    """The promise as a card: who is protected, and what that means."""
+def promise(record: Facts, note: Words | None = None) -> str:
+    """The promise as a card: who is protected, and what that means; `note` says what else is to be known of it."""
     rows = [
         ("released", Words.name(record.get("released", ""))),
         ("dataset", Words.same(record.get("dataset", ""))),
         ("unit", unit_words(_part(record, "unit"))),
         ("guarantee", _guarantee_words(record)),
-        ("noise", _noise(record.get("noise", ""))),
+        ("noise", in_line(record.get("noise", ""))),
         ("spent", _spent(_part(record, "ledger"))),
     ]
     listed = "".join(say(PROMISE[key], "dt") + say(words, "dd") for key, words in rows if words.en)
     said = "".join(say(sentence, "p") for sentence in in_words(record))
-    return f'<section class="card promise">{say(PROMISE["promise"], "h2")}{said}<dl class="facts">{listed}</dl></section>'
+    more = "" if note is None else say(note, "p", 'class="quiet"')
+    return f'<section class="card promise">{say(PROMISE["promise"], "h2")}{said}<dl class="facts">{listed}</dl>{more}</section>'
 
 
 def in_words(record: Facts) -> list[Words]:
@@ -187,8 +188,8 @@ def _number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _noise(value: object) -> Words:
-    """The law of the noise with its parameters."""
+def in_line(value: object) -> Words:
+    """The law of a noise with its parameters, as a certificate has them."""
     if not isinstance(value, Mapping):
         return Words.same(value)
     told = [
@@ -219,7 +220,7 @@ def _several(parts: object) -> Words:
 def _parameter(key: str, value: object) -> Words:
     """One parameter; of several alike, such as levels, only how many; a fraction also as a decimal."""
     if isinstance(value, Mapping):
-        told = _noise(value)
+        told = in_line(value)
     elif isinstance(value, list | tuple):
         counted = any(isinstance(part, Mapping) for part in value)
         told = Words.same(len(value) if counted else ", ".join(map(str, value)))
@@ -227,8 +228,13 @@ def _parameter(key: str, value: object) -> Words:
         told = Words.same(f"{value} ({about(Fraction(str(value)))})")
     elif re.fullmatch(r"\d+\.\d{6,}", str(value)):
         told = Words.same(about(float(str(value)), 5))
+    elif key == "radius" and (
+        found := re.fullmatch(r"(\S+) for (\S+)", str(value))
+    ):  # on the grid, and as it was given
+        told = PROMISE["steps_for"].fill(steps=found[1], value=found[2])
     else:
-        told = Words.name(value)
+        told = Words.sentence(value)
+        told = Words.name(value) if told.ja == told.en else told
     named = PROMISE.get(key, Words.sentence(key))
     return Words(f"{named.en} {told.en}", f"{named.ja} {told.ja}")
 

@@ -43,8 +43,13 @@ WORDS = {
     "pairs": both("Two columns at a time: distance"),
     "worst": both("What came out worst"),
     "worst_note": both(
-        "The columns that go together least as in the real table. Triples are compared in at most five bins a column."
+        "The columns that go together least as in the real table, and those whose numbers are most off. Triples are compared in at most five bins a column. What is most beyond what chance alone would make comes first."
     ),
+    "worst_distance": both("distance"),
+    "beyond": both("beyond chance"),
+    "worst_numbers": both("numbers"),
+    "worst_mean": both("mean"),
+    "worst_spread": both("standard deviation"),
     "worst_pairs": both("pairs"),
     "worst_triples": both("triples"),
     "or_more": both("{value} or more"),
@@ -59,7 +64,10 @@ WORDS = {
         "Synthetic rows should not come closer to real rows than real rows come to one another. This is a check on sight, not a guarantee: the guarantee is the promise below."
     ),
     "unpromised": both(
-        "No model was given with these records, so this page makes no promise about them (--model)."
+        "These records name no release, and no model was given with them, so this page makes no promise about them (--model)."
+    ),
+    "proved": both(
+        "That the records came from this release is proved by oboro synth check, not by this page."
     ),
     "spent": both("The privacy spent"),
 }
@@ -68,15 +76,19 @@ LARGER = (
     1.3  # than its own units a picture of squares is shown, so that names are as large as other small words
 )
 THIRD, HALF = (
-    370,
-    560,
+    365,
+    555,
 )  # how wide a picture may be, so that three or two of them stand side by side without losing much
 
 
 def write_quality(
     quality: Quality, path: str | Path, *, certificate: Certificate | None = None, language: str | None = None
 ) -> None:
-    """Writes the page. It is marked as internal on every screen and on paper."""
+    """Writes the page. It is marked as internal on every screen and on paper.
+
+    The promise on it is that of `certificate`, or else of the release that the records or their model name.
+    """
+    certificate = certificate or quality.certificate
     record = {} if certificate is None else certificate.record
     page = render(
         title=promise.title(record) or WORDS["title"],
@@ -99,9 +111,9 @@ def _body(quality: Quality, record: Facts) -> str:
     names = [column.name for column in quality.columns]
     change = quality.synthetic_correlation - quality.correlation
     pairs = f'<section class="card">{say(WORDS["pairs"], "h2")}{_squares(WORDS["pairs"], names, quality.two_way, 0.3)}</section>'
-    wide, beside = (f"{pairs}\n", "") if _size(names)[2] * LARGER > HALF else ("", f"{pairs}\n")
+    wide, beside = (f"{pairs}\n", "") if _room(names) > HALF else ("", f"{pairs}\n")
     promised = (
-        promise.promise(record)
+        promise.promise(record, WORDS["proved"])
         if record
         else f'<section class="card promise">{say(WORDS["spent"], "h2")}{say(WORDS["unpromised"], "p")}</section>'
     )
@@ -118,19 +130,36 @@ def _body(quality: Quality, record: Facts) -> str:
 
 
 def _worst(quality: Quality) -> str:
-    """The pairs and triples that differ most, by name."""
+    """The pairs and triples that differ most, by name, and the columns whose mean and standard deviation do."""
     parts = []
     for word, found in (("worst_pairs", quality.worst_pairs), ("worst_triples", quality.worst_triples)):
-        if not found:
-            continue
-        rows = "".join(
-            f"<tr><td>{named(' × '.join(worst.names))}</td><td>{worst.distance:.3f}</td></tr>"
+        rows = [
+            (named(" × ".join(worst.names)), f"{worst.distance:.3f}", f"{worst.beyond:.3f}")
             for worst in found
+        ]
+        parts += _table(WORDS[word], WORDS["worst_distance"], WORDS["beyond"], rows)
+    numbers: list[tuple[str, str, str]] = [
+        (
+            f"{named(moved.name)} {say(WORDS[word], attributes='class=quiet')}",
+            escape(moved.shown[0]),
+            escape(moved.shown[1]),
         )
-        parts.append(f"<div>{say(WORDS[word], 'h3')}<table>{rows}</table></div>")
+        for word, moved in (("worst_mean", quality.worst_mean), ("worst_spread", quality.worst_spread))
+        if moved is not None
+    ]
+    parts += _table(WORDS["worst_numbers"], WORDS["real"], WORDS["made"], numbers)
     if not parts:
         return ""
     return f'<section class="card">{say(WORDS["worst"], "h2")}{say(WORDS["worst_note"], "p")}<div class="three worst">{"".join(parts)}</div></section>'
+
+
+def _table(title: Words, first: Words, second: Words, rows: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Names with two figures each, of cells that are HTML; nothing where there are none."""
+    if not rows:
+        return []
+    head = f"<tr><th></th>{say(first, 'th')}{say(second, 'th')}</tr>"
+    body = "".join(f"<tr><td>{name}</td><td>{one}</td><td>{two}</td></tr>" for name, one, two in rows)
+    return [f"<div>{say(title, 'h3')}<table><thead>{head}</thead><tbody>{body}</tbody></table></div>"]
 
 
 def _correlations(quality: Quality, change: Floats) -> str:
@@ -148,7 +177,7 @@ def _correlations(quality: Quality, change: Floats) -> str:
         f"<div>{say(WORDS[key], 'h3')}{_squares(WORDS[key], quality.correlated, values, full, signed=True)}</div>"
         for key, values, full in shown
     )
-    wide = _size(quality.correlated)[2] * LARGER
+    wide = _room(quality.correlated)
     look = "three" if wide <= THIRD else "three two" if wide <= HALF else "stack"
     return (
         f'<section class="card">{say(WORDS["correlations"], "h2")}<div class="{look}">{parts}</div></section>'
@@ -211,24 +240,22 @@ def _bars(name: Words, labels: Sequence[Words], real: Floats, made: Floats) -> s
     )
     if len(labels) <= 3:
         return f'{picture}<div class="ends each">{"".join(say(each) for each in labels)}</div>'
-    most = say(WORDS["most"].fill(share=f"{top:.0%}"), attributes='class="most"')
+    ends = _width(labels[0].en) + _width(labels[-1].en)  # long ones leave no room between them
+    most = "" if ends > 153 else say(WORDS["most"].fill(share=f"{top:.0%}"), attributes='class="most"')
     return f'{picture}<div class="ends">{say(labels[0])}{most}{say(labels[-1])}</div>'
 
 
 def _squares(
     described: Words, names: Sequence[str], values: Floats, full: float, *, signed: bool = False
 ) -> str:
-    """A square for every pair: the fuller its colour, the larger the value; `full` is full colour."""
+    """A square for every pair: the fuller its colour, the larger the value; `full` is full colour. Names of rows stand beside the picture."""
     edge, longest, width = _size(names)
-    margin, top = int(longest) + 14, int(0.87 * longest) + 14  # names above the columns lean to the right
+    top = int(0.87 * longest) + 14  # names above the columns lean to the right
     height, middle = top + len(names) * edge + 4, edge // 2 + 3
     parts = []
     for i, name in enumerate(names):
         parts.append(
-            f'<text x="{margin - 5}" y="{top + i * edge + middle}" text-anchor="end">{escape(name)}</text>'
-        )
-        parts.append(
-            f'<text transform="translate({margin + i * edge + middle} {top - 5}) rotate(-60)">{escape(name)}</text>'
+            f'<text transform="translate({i * edge + middle} {top - 5}) rotate(-60)">{escape(name)}</text>'
         )
         for j, other in enumerate(names):
             if i == j:
@@ -237,20 +264,32 @@ def _squares(
             if np.isnan(value):  # cannot be computed
                 continue
             told = escape(f"{name}, {other}: {value:.3f}")
-            place = f'x="{margin + j * edge}" y="{top + i * edge}" width="{edge}" height="{edge}"'
+            place = f'x="{j * edge}" y="{top + i * edge}" width="{edge}" height="{edge}"'
             kind = "plus" if value >= 0 else "minus"
             parts.append(
                 f'<rect class="{kind}" {place} fill-opacity="{min(1.0, abs(value) / full):.3f}"><title>{told}</title></rect><rect class="cell" {place} pointer-events="none"/>'
             )
+    # names of rows stay where they are while the squares scroll beneath them
+    rows = "".join(f'<li title="{escape(name)}">{escape(name)}</li>' for name in names)
     picture = f'<svg class="squares" width="{width * LARGER:.0f}" viewBox="0 0 {width:g} {height}" role="img" {label(described)}>{"".join(parts)}</svg>'
-    return f'<div class="scroll">{picture}</div>{_ramp(full, signed)}'
+    room = _room(names)
+    wide = next(
+        (look for least, look in ((1400, " widest"), (1150, " wider"), (850, " wide")) if room > least), ""
+    )
+    return f'<div class="scroll matrix edge{edge}{wide}"><ul aria-hidden="true">{rows}</ul>{picture}</div>{_ramp(full, signed)}'
 
 
 def _size(names: Sequence[str]) -> tuple[int, float, float]:
-    """How wide a square is, larger where they are few; the longest name; and the whole picture."""
+    """How wide a square is, larger where they are few; the longest name; and the picture without the names of rows."""
     edge = max(22, min(40, 160 // max(len(names), 1)))
     longest = max(map(_width, names), default=0.0)
-    return edge, longest, int(longest) + 14 + len(names) * edge + longest // 2 + 6
+    return edge, longest, len(names) * edge + longest // 2 + 6
+
+
+def _room(names: Sequence[str]) -> float:
+    """How wide the whole is, with the names of rows."""
+    _, longest, width = _size(names)
+    return (width + longest + 14) * LARGER
 
 
 def _width(name: str) -> float:

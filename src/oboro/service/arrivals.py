@@ -20,7 +20,8 @@ from typing import Literal
 
 from oboro.errors import OboroError, ParameterError
 from oboro.ledger import Ledger
-from oboro.privacy import Guarantee, Pure, Unit, translate
+from oboro.privacy import Guarantee, Unit
+from oboro.privacy.unit import check_unit
 from oboro.service import edition, slots
 from oboro.service.calibration import slots_of
 from oboro.service.desk import Crowded, Desk
@@ -94,7 +95,7 @@ class Arrivals:
         if account is None:
             with Ledger.open(dataset.ledger) as own:
                 account = Account(own.dataset, own.unit, own.budget)
-        translate(Pure(1), dataset.unit or account.unit, account.unit)
+        check_unit(dataset.unit or account.unit, account.unit, account.budget)
         edition.refuse_address(account.name)
         taken = {*self.desk.datasets, *(_others(declared) if self.desk.owner is None else ())}
         if account.name in taken:

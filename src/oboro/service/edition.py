@@ -13,7 +13,8 @@ from oboro.engine.coded import edition
 from oboro.errors import DataError
 from oboro.ledger import Ledger
 from oboro.ledger.chain import sha256
-from oboro.privacy import Pure, Unit, translate
+from oboro.privacy import Unit
+from oboro.privacy.unit import check_unit
 from oboro.service.questions import Facts
 from oboro.service.settings import Dataset, Settings
 from oboro.tables.cells import LARGEST_TOTAL
@@ -41,7 +42,7 @@ def make(settings: Settings) -> list[Opened]:
     for dataset in settings.datasets:
         with Ledger.open(dataset.ledger) as ledger:
             unit = dataset.unit or ledger.unit
-            translate(Pure(1), unit, ledger.unit)  # refuses a unit that the ledger does not protect
+            check_unit(unit, ledger.unit, ledger.budget)
         write(coded(dataset, unit), path_of(settings, dataset))
     return opened(settings)
 

@@ -13,8 +13,8 @@ from oboro.engine.persons import check_keys, joined_records, one_record_each, pe
 from oboro.errors import DomainError, UnitError, setting
 from oboro.exact import Number
 from oboro.ledger import Ledger
-from oboro.privacy import Unit, translate
-from oboro.privacy.guarantee import Pure
+from oboro.privacy import Unit
+from oboro.privacy.unit import check_unit
 from oboro.statistics.figures import Statement
 from oboro.statistics.questions import Asked
 from oboro.statistics.session import Learning, Session, with_delta
@@ -82,7 +82,7 @@ class PersonTables:
                 needed="a unit of persons",
                 fix=setting(unit=Unit.person("person", 10)),
             )
-        translate(Pure(1), unit, ledger.unit)
+        check_unit(unit, ledger.unit, ledger.budget)
         for name in one_row:
             if name not in tables:
                 raise DomainError(

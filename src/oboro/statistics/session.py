@@ -18,7 +18,8 @@ from oboro.exact import Number, about, positive, show
 from oboro.kinds import takes, text_of
 from oboro.language import aligned, phrase, plain, said
 from oboro.ledger import Ledger
-from oboro.privacy import Approx, Pure, Unit, translate
+from oboro.privacy import Approx, Pure, Unit
+from oboro.privacy.unit import check_unit
 from oboro.release import Forecast, Plan, Release, run
 from oboro.release.plan import a_plan
 from oboro.release.run import Made, made, run_again
@@ -322,7 +323,7 @@ class Session(Learning[Release]):
     ) -> None:
         source, unit = open_data(data), unit or ledger.unit
         source.need(*[name for column in domain for name in column.sources])
-        translate(Pure(1), unit, ledger.unit)  # refuses a unit that the ledger does not protect
+        check_unit(unit, ledger.unit, ledger.budget)
         public = unit.adjacency == "replace" and unit.kind in ("row", "person")
         super().__init__(domain, unit, count_units(source, unit) if public else None)
         object.__setattr__(self, "source", source)

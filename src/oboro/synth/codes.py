@@ -182,7 +182,7 @@ def _compared(name: str, real: DuckTable, made: DuckTable, column: Column | None
     if shape == "label":
         return _label_bins(name, _labels(real, name, column), _labels(made, name, column))
     one, two = _numbers(real, name, shape), _numbers(made, name, shape)
-    bins = _number_bins(one, two, _day if shape == "day" else "{:g}".format)
+    bins = _number_bins(one, two, _day if shape == "day" else _number)
     return Compared(name, True, one, two, *bins, _day if shape == "day" else about)
 
 
@@ -215,6 +215,13 @@ def _shape(source: DuckTable, name: str) -> str:
     if known and days == known:
         return "day"
     return "number" if known and numbers == known and not codes else "label"
+
+
+def _number(number: float) -> str:
+    """As people write it: whole numbers as they are, others to six digits; with commas from ten thousand on, where no year is."""
+    if not 10_000 <= abs(number) < 1e15:
+        return f"{number:g}"
+    return f"{number:,.0f}" if number.is_integer() or abs(number) >= 1e6 else f"{number:,.1f}"
 
 
 def _day(number: float) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from oboro.arrays import Floats, Integers
+from oboro.exact import about
 from oboro.language import plain
 from oboro.synth.codes import Compared
 
@@ -113,13 +114,13 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A column of numbers or days whose mean is off."""
+    """A column of numbers or days whose mean or standard deviation is another than among real rows."""
 
     name: str
     real: float
     synthetic: float
-    beyond: float  # in standard deviations, as `_moved` has them
-    told: str
+    beyond: float  # of a mean in standard deviations, as `_moved` has them; of a standard deviation the factor, as `_spread` has it
+    shown: tuple[str, str]  # the two for people's eyes
 
     def to_dict(self) -> dict[str, object]:
         return {
@@ -130,51 +131,113 @@ class Moved:
         }
 
     def __str__(self) -> str:
-        return self.told
+        return f"{plain(self.name)} is {self.shown[1]}, and {self.shown[0]} among real rows"
 
 
 def worst_mean(columns: Sequence[Compared]) -> Moved | None:
     """The column whose mean is farthest off, beyond chance."""
-    numbers = [column for column in columns if column.numeric]
-    found = [moved for column in numbers if (moved := _moved(column, most_errors(len(numbers))))]
-    return max(found, key=lambda moved: moved.beyond, default=None)
+    return _farthest(columns, _moved)
 
 
-def _moved(column: Compared, errors: float) -> Moved | None:
-    """How far a mean is off, within bins and in all; distances of columns say how rows are shared out among bins.
+def worst_spread(columns: Sequence[Compared]) -> Moved | None:
+    """The column whose standard deviation is off by the largest factor, beyond chance."""
+    return _farthest(columns, _spread)
 
-    By standard deviations of the real rows, or tenths of their range where those are more: so rows that are few do not weigh by
-    their rarity. Numbers are scaled first, so that none overflows.
-    """
+
+def _farthest(
+    columns: Sequence[Compared], measure: Callable[[Compared, _Numbers, float], Moved | None]
+) -> Moved | None:
+    numbers = [(column, found) for column in columns if column.numeric and (found := _numbers(column))]
+    errors = most_errors(sum(column.numeric for column in columns))
+    moved = [one for column, found in numbers if (one := measure(column, found, errors))]
+    return max(moved, key=lambda one: one.beyond, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """What is known of a column, divided by the largest real number, so that nothing overflows."""
+
+    real: Floats
+    synthetic: Floats
+    # from the mean of the real rows of the same bin, or where it has none from the nearest real number: what bins do not show
+    real_apart: Floats
+    synthetic_apart: Floats
+    unit: float  # what is much: a standard deviation of the real rows
+
+    @property
+    def several(self) -> bool:
+        """Whether bins hold several values; where each holds one, distances of the column say how rows are shared out."""
+        return bool(self.real_apart.any())
+
+
+def _numbers(column: Compared) -> _Numbers | None:
     known = [~np.isnan(values) for values in (column.real, column.synthetic)]
     real, made = column.real[known[0]], column.synthetic[known[1]]
     scale = float(np.abs(real).max(initial=0))
     if not scale or not made.size:
         return None
     with np.errstate(over="ignore"):
-        one, two = real / scale, np.clip(made / scale, -1e100, 1e100)
+        one, two = real / scale, np.clip(made / scale, -1e60, 1e60)  # whose fourth powers are finite
     bins = column.real_bins[known[0]], column.synthetic_bins[known[1]]
     counts = np.bincount(bins[0], minlength=column.size)
     means = np.bincount(bins[0], one, minlength=column.size) / np.maximum(counts, 1)
     low, high = float(one.min()), float(one.max())
-    apart = [
-        one - means[bins[0]],
-        two - np.where(counts[bins[1]] > 0, means[bins[1]], np.clip(two, low, high)),
-    ]
-    error = max(float(np.sqrt(np.mean(part**2))) for part in apart) * (1 / one.size + 1 / two.size) ** 0.5
-    # of a column of one value nothing says what is much, but the value
-    unit = max(float(one.std()), (high - low) / 10) if high > low else 1.0
-    inside = float(beyond_chance(abs(float(apart[1].mean())), errors * error))
-    # of all rows, too, where bins hold several values: among few rows they do not show that all of them moved a little
-    sd = max(float(one.std()), float(two.std())) if apart[0].any() else np.inf
-    moved = abs(float(two.mean() - one.mean()))
-    all_in_all = float(beyond_chance(moved, errors * sd * (1 / one.size + 1 / two.size) ** 0.5))
-    beyond = max(inside, all_in_all) / unit
+    one_apart = one - means[bins[0]]
+    two_apart = two - np.where(counts[bins[1]] > 0, means[bins[1]], np.clip(two, low, high))
+    if low == high:
+        unit = 1.0  # of a column of one value nothing says what is much, but the value
+    elif one_apart.any():
+        unit = float(one.std())
+    else:  # rows that are few do not weigh by their rarity, where bins show how many they are
+        unit = max(float(one.std()), (high - low) / 10)
+    return _Numbers(one, two, one_apart, two_apart, unit)
+
+
+def _moved(column: Compared, found: _Numbers, errors: float) -> Moved | None:
+    """How far a mean is off, within bins and in all, in standard deviations of the real rows."""
+    one, two = found.real, found.synthetic
+    rows = (1 / one.size + 1 / two.size) ** 0.5
+    error = max(float(np.sqrt(np.mean(part**2))) for part in (found.real_apart, found.synthetic_apart)) * rows
+    beyond = float(beyond_chance(abs(float(found.synthetic_apart.mean())), errors * error))
+    if found.several:  # among few rows bins do not show that all of them moved a little
+        sd = max(float(one.std()), float(two.std()))
+        moved = abs(float(two.mean() - one.mean()))
+        beyond = max(beyond, float(beyond_chance(moved, errors * sd * rows)))
     if not beyond:
         return None
-    most = float(np.abs(made).max())
-    centres = float(one.mean()) * scale, float((made / (most or 1.0)).mean()) * most
-    told = (
-        f"{plain(column.name)} is {column.shown(centres[1])}, and {column.shown(centres[0])} among real rows"
-    )
-    return Moved(column.name, *centres, beyond, told)
+    real, made = (scale * float(values.mean()) for values, scale in _known(column))
+    return Moved(column.name, real, made, beyond / found.unit, (column.shown(real), column.shown(made)))
+
+
+def _spread(column: Compared, found: _Numbers, errors: float) -> Moved | None:
+    """By which factor a standard deviation is off, within bins and in all: a mean tells nothing of a tail that is too heavy on both
+    sides, or too light.
+
+    Variances are compared as means of squares are, so that a few huge numbers, which make a standard deviation what it is, make
+    its error as large.
+    """
+    pairs = [(found.real_apart**2, found.synthetic_apart**2, found.unit**2)]
+    if found.several:
+        squares = [np.square(values - values.mean()) for values in (found.real, found.synthetic)]
+        pairs.append((squares[0], squares[1], 0.0))
+    factor = 1.0
+    for one, two, added in pairs:
+        error = max(float(one.std()), float(two.std())) * (1 / one.size + 1 / two.size) ** 0.5
+        least, most = sorted((float(one.mean()), float(two.mean())))
+        beyond = float(beyond_chance(most - least, errors * error))
+        if beyond:
+            factor = max(factor, min((1 + beyond / (least + added or beyond / 1e18)) ** 0.5, 1e9))
+    if factor == 1.0:
+        return None
+    real, made = (scale * float(values.std()) for values, scale in _known(column))
+    return Moved(column.name, real, made, factor, (about(real), about(made)))
+
+
+def _known(column: Compared) -> list[tuple[Floats, float]]:
+    """Real and synthetic numbers, divided by the largest of them, and that."""
+    found = []
+    for values in (column.real, column.synthetic):
+        known = values[~np.isnan(values)]
+        most = float(np.abs(known).max(initial=0)) or 1.0
+        found.append((known / most, most))
+    return found

@@ -1,20 +1,34 @@
-"""Where synthetic records say that they come from: what their mark tells a report. Nothing is verified here: `check` does that."""
+"""Where synthetic records say that they come from: what their mark tells a report. It is `check` that verifies it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oboro.domain import Domain
-from oboro.errors import CertificateError, OboroError
-from oboro.files import reads
+from oboro.errors import CertificateError, OboroError, ParameterError, setting
+from oboro.files import CERTIFICATE, reads
 from oboro.records import Record
-from oboro.release import plan_from
+from oboro.release import Certificate, plan_from, verify_certificate
 from oboro.release.certificate import certificate_from
-from oboro.synth.marks import BESIDE, WITHIN, mark_within, read_mark, told_of, wanted_of
+from oboro.synth.conditions import Wanted
+from oboro.synth.marks import (
+    BESIDE,
+    WITHIN,
+    digest,
+    fits,
+    is_marked,
+    mark_within,
+    read_mark,
+    read_within,
+    told_of,
+    wanted_of,
+)
 from oboro.synth.plan import ModelPlan
+from oboro.synth.records import GaussianPlan
 
 if TYPE_CHECKING:
     from oboro.synth.model import Model
@@ -27,16 +41,43 @@ class Origin:
     domain: Domain | None = None
     where: Record = field(default_factory=dict)
     marked: bool = False
+    changed: bool = False  # they carry a mark that was written for other records
+    certificate: Certificate | None = None  # of the release that they name, signed by the key in it
+
+
+def check_order(data: Any, synthetic: Any, fix: str | None = None) -> None:
+    """Refuses synthetic records in the place of the real ones, where those that stand in theirs say nothing of the kind.
+
+    Whoever learns from records that are synthetic themselves compares two tables with marks, in any order.
+    """
+    if not _says(data) or _says(synthetic):
+        return
+    files = all(isinstance(table, str | os.PathLike) for table in (data, synthetic))
+    order = setting(data=str(synthetic), synthetic=str(data)) if files else "the two the other way round"
+    raise ParameterError(
+        "the real table comes first, and this one says that it is synthetic",
+        given=str(data) if files else "a table with the mark of synthetic records",
+        needed="the real table, and then the synthetic one",
+        fix=fix or order,
+    )
+
+
+def _says(table: Any) -> bool:
+    """Whether a table says that it is synthetic."""
+    written = _written(table)
+    return written is not None and read_mark(written) is not None
 
 
 def origin_of(synthetic: Any, model: Model | None) -> Origin:
     """By the mark of a file or an Arrow table, and the model if it is given: a mark of another model is refused."""
     found = None if (written := _written(synthetic)) is None else read_mark(written)
-    unmarked = Origin(None if model is None else model.plan.domain)
+    unmarked = Origin() if model is None else Origin(model.plan.domain, certificate=model.certificate)
     if found is None or "certificate" not in found:
-        return unmarked
+        return unmarked if model is not None else _released(synthetic) or unmarked
     try:
-        record = certificate_from(found["certificate"], Path(BESIDE)).record
+        certificate = certificate_from(found["certificate"], Path(BESIDE))
+        certificate.verify_signature()
+        record = certificate.record
         plan = plan_from(record["plan"])
     except OboroError:  # a mark is anybody's word: one that says nothing is none
         return unmarked
@@ -52,7 +93,58 @@ def origin_of(synthetic: Any, model: Model | None) -> Origin:
                 needed=f"entry {record['ledger']['reserved_at']} of {record['ledger']['id']}",
             )
     wanted = wanted_of(found.get("where", {}), plan.domain)
-    return Origin(plan.domain, {} if wanted is None else told_of(wanted, plan.domain), marked=True)
+    told_where = {} if wanted is None else told_of(wanted, plan.domain)
+    signed = certificate if model is None else model.certificate
+    if wanted is None or not _fits(synthetic, found, plan.domain, wanted, model):
+        return Origin(
+            plan.domain, told_where, changed=True, certificate=signed if model is not None else None
+        )
+    return Origin(plan.domain, told_where, marked=True, certificate=signed)
+
+
+def _fits(
+    synthetic: Any, said: Record, domain: Domain, wanted: Mapping[int, Wanted], model: Model | None
+) -> bool:
+    """Whether records are those that their mark was written for, by its hash; where it has none, by the model if that is given.
+
+    Anybody can write a mark with a hash: this finds real rows that came into the place of drawn ones, and the mark was left beside them.
+    """
+    import pyarrow as pa
+
+    table = synthetic
+    if not isinstance(synthetic, pa.Table):
+        path = Path(synthetic)
+        if "sha256" in said or path.suffix.lower() not in WITHIN:
+            return is_marked(path)
+        try:
+            with pa.OSFile(str(path)) as file:
+                table = read_within(file, path.suffix.lower())
+        except Exception:  # whoever reads the records says so
+            return False
+    if "sha256" in said:
+        return fits(said, table, ".parquet")
+    if (table.num_rows, table.column_names) != (said["records"], [*domain.names]) or "seed" not in said:
+        return False
+    try:
+        drawn = None if model is None else model.draw(table.num_rows, wanted, said["seed"])
+    except ParameterError:  # conditions that leave no record
+        return False
+    return drawn is None or digest(drawn, ".parquet") == digest(table, ".parquet")
+
+
+def _released(synthetic: Any) -> Origin | None:
+    """Of records that are a release themselves, whose certificate stands beside them and has their hash."""
+    if not isinstance(synthetic, str | os.PathLike):
+        return None
+    path = Path(synthetic)
+    try:
+        record = verify_certificate(path.with_name(path.name + CERTIFICATE), data=path)
+        plan = plan_from(record["plan"])
+    except (OboroError, OSError):
+        return None
+    if not isinstance(plan, GaussianPlan):
+        return None
+    return Origin(plan.domain, certificate=Certificate(record, ""))
 
 
 def _written(synthetic: Any) -> bytes | None:

@@ -15,6 +15,7 @@ from oboro.errors import ParameterError, setting, told
 from oboro.exact import about, whole
 from oboro.language import aligned, plain, said
 from oboro.records import Record
+from oboro.release import Certificate
 from oboro.synth.codes import Compared, read_both
 from oboro.synth.distances import (
     Changed,
@@ -26,10 +27,11 @@ from oboro.synth.distances import (
     pair_distance,
     unit_length,
     worst_mean,
+    worst_spread,
 )
 from oboro.synth.marks import shown_conditions
 from oboro.synth.model import Model, load
-from oboro.synth.origin import origin_of
+from oboro.synth.origin import check_order, origin_of
 
 # How close synthetic rows come to real ones, beside how close real rows come to one another.
 
@@ -251,17 +253,33 @@ class Worst:
     distance: float
     beyond: float = 0.0  # what is left of it without what chance adds
 
-    def __str__(self) -> str:
-        return f"{' × '.join(self.names)} {about(self.distance)}"
+    @property
+    def told(self) -> list[str]:
+        return [" × ".join(map(plain, self.names)), about(self.distance), about(self.beyond)]
 
 
-def _worst(found: dict[tuple[int, ...], float], columns: Sequence[Compared]) -> tuple[Worst, ...]:
-    ordered = sorted(found, key=lambda places: (-found[places], places))[:NAMED]
-    return tuple(Worst(tuple(columns[i].name for i in places), found[places]) for places in ordered)
+def _ordered(found: Sequence[Worst]) -> tuple[Worst, ...]:
+    """What is most beyond chance is first."""
+    return tuple(sorted(found, key=lambda worst: (-worst.beyond, -worst.distance))[:NAMED])
+
+
+def worst_pairs(columns: Sequence[Compared], pairs: Floats, beyond: Floats) -> tuple[Worst, ...]:
+    return _ordered(
+        [
+            Worst((columns[i].name, columns[j].name), float(pairs[i, j]), float(beyond[i, j]))
+            for i, j in combinations(range(len(columns)), 2)
+        ]
+    )
+
+
+def _pairs_beyond(pairs: Floats, chance: Floats, spread: Floats) -> Floats:
+    """What is left of the distances of pairs without what chance makes of the worst of so many."""
+    count = len(pairs)
+    return beyond_chance(pairs, chance + most_errors(count * (count - 1) // 2) * spread)
 
 
 def worst_triples(columns: Sequence[Compared], pairs: Floats) -> tuple[Worst, ...]:
-    """In at most six bins a column, so that rows are many in each cell; of long tables, rows in equal steps. What is most beyond chance is first."""
+    """In at most six bins a column, so that rows are many in each cell; of long tables, rows in equal steps."""
     order = np.argsort(-pairs.max(axis=1, initial=0), kind="stable")[:MOST_TRIPLES_OF]
     some = {int(i): [_coarse(columns[i], real) for real in (True, False)] for i in order}
     triples = list(combinations(sorted(some), 3))
@@ -271,7 +289,7 @@ def worst_triples(columns: Sequence[Compared], pairs: Floats) -> tuple[Worst, ..
         distance, chance, spread = distance_of(cells[0], cells[1], 6**3)
         beyond = float(beyond_chance(distance, chance + most_errors(len(triples)) * spread))
         found.append(Worst(tuple(columns[i].name for i in places), distance, beyond))
-    return tuple(sorted(found, key=lambda worst: (-worst.beyond, -worst.distance))[:NAMED])
+    return _ordered(found)
 
 
 def _coarse(column: Compared, real: bool) -> Integers:
@@ -305,6 +323,7 @@ LIMITS = {
     "worst pair": (0.15, 0.45),
     "worst triple": (0.15, 0.45),
     "mean": (0.1, 0.3),  # how far the mean of a column is off, in standard deviations
+    "spread": (1.25, 2.0),  # by which factor the standard deviation of a column is off
     "correlation": (0.1, 0.3),  # how far the correlation that changed most is from that of real rows
     "lost": (0.05, 0.25),  # of what real rows teach a classifier
 }
@@ -346,6 +365,10 @@ class Quality:
     # standard errors of changes of correlations
     correlation_spread: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
     worst_mean: Moved | None = None  # the column whose mean is farthest off, where one is
+    worst_spread: Moved | None = None  # and the one whose standard deviation is
+    # of the release that the model or the mark of the records names
+    certificate: Certificate | None = field(default=None, repr=False)
+    changed: bool = False  # they carry a mark that was written for other records
 
     @property
     def mean_one_way(self) -> float:
@@ -434,14 +457,15 @@ class Quality:
     @property
     def verdict(self) -> str:
         """One line. Its words are those of the worst figure, which it names: distances of columns, pairs and triples, on average and at most,
-        the mean that is farthest off, the correlation that changed most, what a classifier loses; and before all of them, that real
+        the mean and the standard deviation that are farthest off, the correlation that changed most, what a classifier loses; and before all of them, that real
         rows were copied. All count by what is beyond chance, which makes a perfect model of few rows differ, too."""
-        changed, moved, count = self.worst_correlation, self.worst_mean, len(self.columns)
+        changed, moved, wider = self.worst_correlation, self.worst_mean, self.worst_spread
+        count = len(self.columns)
         apart, triu = count * (count - 1) // 2, np.triu_indices(count, 1)
         columns = beyond_chance(
             self.one_way, np.add(self.by_chance, most_errors(count) * np.array(self.spread))
         )
-        pairs = beyond_chance(self.two_way, self.pairs_by_chance + most_errors(apart) * self.pairs_spread)
+        pairs = _pairs_beyond(self.two_way, self.pairs_by_chance, self.pairs_spread)
         one, two = most_errors(1) * np.mean(self.spread), self.pairs_spread[triu]
         middle = beyond_chance(self.mean_one_way, np.mean(self.by_chance) + one / count**0.5)
         middles = beyond_chance(
@@ -456,6 +480,7 @@ class Quality:
                 ("worst pair", float(pairs.max())),
                 ("worst triple", self.worst_triples[0].beyond if self.worst_triples else 0.0),
                 ("mean", 0.0 if moved is None else moved.beyond),
+                ("spread", 1.0 if wider is None else wider.beyond),
                 ("correlation", float(self._changed.max(initial=0))),
                 ("lost", self.lost),
             )
@@ -482,6 +507,8 @@ class Quality:
             figures = f"{self.near.close:.1%} of its rows lie very close to a real row, {self.near.real_close:.1%} would by chance; {figures}"
         elif grade and moved is not None and grades["mean"] == grade:
             figures = f"the mean of the column {moved}; {figures}"
+        elif grade and wider is not None and grades["spread"] == grade:
+            figures = f"the standard deviation of the column {wider}; {figures}"
         elif grade and changed is not None and grades["correlation"] == grade:
             figures = f"the correlation {changed}; {figures}"
         elif grade and grades["worst column"] == grade:
@@ -511,7 +538,11 @@ class Quality:
                 )
         if self.chance > LIMITS["pairs"][0]:
             found.append(f"Chance alone makes pairs of columns differ by {self.chance:.1%} among so few rows")
-        if self.unmarked:
+        if self.changed:
+            found.append(
+                "These records are not those that their mark was written for: nothing says that they were drawn from the model"
+            )
+        elif self.unmarked:
             found.append("Nothing in these records says that they were drawn from the model")
         return tuple(found)
 
@@ -535,11 +566,17 @@ class Quality:
             "mean_one_way": round(self.mean_one_way, 6),
             "mean_two_way": round(self.mean_two_way, 6),
             "two_way_by_chance": round(self.chance, 6),
-            "worst_pairs": [[*worst.names, round(worst.distance, 6)] for worst in self.worst_pairs],
-            "worst_triples": [[*worst.names, round(worst.distance, 6)] for worst in self.worst_triples],
+            "worst_pairs": [
+                [*worst.names, round(worst.distance, 6), round(worst.beyond, 6)] for worst in self.worst_pairs
+            ],
+            "worst_triples": [
+                [*worst.names, round(worst.distance, 6), round(worst.beyond, 6)]
+                for worst in self.worst_triples
+            ],
             "correlation_error": round(self.correlation_error, 6),
             "worst_correlation": None if changed is None else changed.to_dict(),
             "worst_mean": None if self.worst_mean is None else self.worst_mean.to_dict(),
+            "worst_spread": None if self.worst_spread is None else self.worst_spread.to_dict(),
             "useful": None if self.useful is None else self.useful.to_dict(),
             "near": self.near.to_dict(),
         }
@@ -563,6 +600,8 @@ class Quality:
             rows.append(["worst correlation", str(changed)])
         if self.worst_mean is not None:
             rows.append(["worst mean", str(self.worst_mean)])
+        if self.worst_spread is not None:
+            rows.append(["worst spread", str(self.worst_spread)])
         if useful is not None:
             told = f"{useful.synthetic:.3f} trained on synthetic, {useful.real:.3f} on real rows"
             rows.append([f"AUC for {useful.target}", told])
@@ -570,12 +609,11 @@ class Quality:
         away = f"{about(near.median)} away (median); {about(near.real_median)} among real rows themselves"
         rows += [["copies of real rows", copies], ["nearest real row", away]]
         lines += aligned([[said(part) for part in row] for row in rows], "<")
-        if self.worst_pairs:
-            lines += ["", said("the pairs of columns that came out worst, by distance")]
-            lines += [f"  {worst}" for worst in self.worst_pairs]
-        if self.worst_triples:
-            lines += ["", said("the triples that came out worst, in at most five bins a column")]
-            lines += [f"  {worst}" for worst in self.worst_triples]
+        pairs = "the pairs of columns that came out worst: distance, and what of it is beyond chance"
+        triples = "the triples that came out worst, in at most five bins a column, likewise"
+        for told, found in ((pairs, self.worst_pairs), (triples, self.worst_triples)):
+            if found:
+                lines += ["", said(told), *aligned([worst.told for worst in found])]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -600,6 +638,7 @@ def quality(
     >>> same.one_way
     (0.0, 0.0)
     """
+    check_order(data, synthetic)
     loaded = None if model is None else model if isinstance(model, Model) else load(model)
     origin = origin_of(synthetic, loaded)
     read = read_both(data, synthetic, origin.domain)
@@ -629,7 +668,7 @@ def quality(
         tuple(column.name for column in used),
         usefulness(columns, target, rng),
         nearness(columns, rng),
-        _worst({(i, j): float(pairs[i, j]) for i, j in combinations(range(len(columns)), 2)}, columns),
+        worst_pairs(columns, pairs, _pairs_beyond(*two)),
         worst_triples(columns, pairs),
         read.only_real,
         read.only_synthetic,
@@ -641,4 +680,7 @@ def quality(
         two[2],
         np.hypot(error, made_error),
         worst_mean(columns),
+        worst_spread(columns),
+        origin.certificate,
+        origin.changed,
     )

@@ -1,0 +1,146 @@
+"""Who is protected is stated once: a command that reads a file with [unit] never protects less than the file says."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import oboro as ob
+from oboro.cli import main
+
+Command = Callable[..., tuple[int, str, str]]
+PERSON = '[unit]\nkind = "person"\ncolumn = "who"\nmax_rows = 5\n'
+ROW = '[unit]\nkind = "row"\n'
+COLUMN = '\n[[columns]]\nkind = "integer"\nname = "age"\nlow = 0\nhigh = 99\n'
+DATA = 'data = "people.csv"\nledger = "row.ledger"\n\n'
+TABLES = 'ledger = "row.ledger"\n\n{}\n[tables.stays]\ndata = "people.csv"\n' + COLUMN.replace(
+    "[[columns]]", "[[tables.stays.columns]]"
+)
+SYSTEM = "horizon = 1\n\n[unit]\n{}\n[system]\nA = [[0.5]]\nB = [[1]]\nC = [[1]]\nD = [[0]]\n"
+RELEASES = {
+    "synth": "synth release people.csv --domain {} --eps 1 --delta 1e-6 --method moments --ledger row.ledger -o m.oboro",
+    "table": "table release people.csv --domain {} --eps 1 --ledger row.ledger -o t.csv",
+    "series": "table series --domain {} --eps 1 --ticks 2 --max-ticks 2 --ledger row.ledger --name s -o s.toml",
+    "histogram": "histogram release people.csv --domain {} --column age --eps 1 --ledger row.ledger -o h.csv",
+    "query": "query {} count --eps 1 -o q.csv",
+    "sql": 'sql {} "SELECT COUNT(*) FROM people" --eps 1 -o q.csv',
+}
+
+
+@pytest.fixture
+def oboro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs one command line in a folder with people, files that state persons or rows, and a ledger of each unit."""
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text("who,age\n" + "a,30\nb,40\n" * 9)
+    Path("load.csv").write_text("load\n1\n2\n")
+    Path("person.toml").write_text(DATA + PERSON + COLUMN)
+    Path("row.toml").write_text(DATA + ROW + COLUMN)
+    Path("nobody.toml").write_text(DATA + COLUMN)
+    Path("feeder.toml").write_text(SYSTEM.format('kind = "signal"\ndistance = "3"'))
+    Path("tables.toml").write_text(TABLES.format(PERSON))
+    budget = ob.Approx(9, "1e-5")
+    units = {"row": ob.Unit.row(), "person": ob.Unit.person("who", 20), "signal": ob.Unit.signal(1)}
+    for name, unit in units.items():
+        ob.Ledger.create(f"{name}.ledger", dataset="people of 2026", unit=unit, budget=budget).close()
+
+    def command(line: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["oboro", *shlex.split(line)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        shown = capsys.readouterr()
+        return int(stop.value.code or 0), shown.out, shown.err
+
+    return command
+
+
+@pytest.mark.parametrize("dry", ["", " --dry-run"])
+@pytest.mark.parametrize("what", RELEASES)
+def test_a_ledger_that_protects_less_than_the_file_is_refused_and_pays_nothing(
+    oboro: Command, what: str, dry: str
+) -> None:
+    line = RELEASES[what].format("person.toml") + (dry if what != "series" else "")
+    code, out, err = oboro(line)
+    assert code == 4, out + err
+    assert "protects another unit" in err
+    assert not list(Path().glob("[mtshq].[!l]*"))
+    assert len(ob.Ledger.open("row.ledger").history()) == 1
+
+
+def test_tables_and_systems_state_who_is_protected_too(oboro: Command) -> None:
+    code, _, err = oboro('sql tables.toml "SELECT COUNT(*) FROM stays" --eps 1')
+    assert code == 4, err
+    assert "protects another unit" in err
+    line = "dynamics release load.csv --system feeder.toml --column load --eps 1 --delta 1e-6 --ledger signal.ledger"
+    made = json.loads(oboro(f"{line} --json")[1])
+    assert made["unit"]["distance"] == "3"
+    Path("feeder.toml").write_text(SYSTEM.format('kind = "signal"\ndistance = "1/2"'))
+    code, _, err = oboro(line)
+    assert code == 4, err
+    assert "protects another unit" in err
+
+
+@pytest.mark.parametrize("what", RELEASES)
+def test_the_fix_is_the_ledger_that_protects_whom_the_file_states(oboro: Command, what: str) -> None:
+    line = RELEASES[what].format("person.toml")
+    fix = json.loads(oboro(f"{line} --json")[2])["fix"]
+    assert fix == (
+        "oboro ledger create new.ledger --dataset 'people of 2026' --unit person:who:5 --eps 9 --delta 1e-5"
+    )
+    assert oboro(fix.removeprefix("oboro "))[0] == 0
+    Path("person.toml").write_text(Path("person.toml").read_text().replace("row.ledger", "new.ledger"))
+    code, _, err = oboro(line.replace("row.ledger", "new.ledger"))
+    assert code == 0, err
+
+
+def test_a_file_that_protects_less_than_the_ledger_is_told_to_protect_as_much(oboro: Command) -> None:
+    line = "histogram release people.csv --domain row.toml --column age --eps 1 --ledger person.ledger --json"
+    fix = json.loads(oboro(line)[2])["fix"]
+    assert fix == '[unit]\nkind = "person"\ncolumn = "who"\nmax_rows = 20'
+    Path("row.toml").write_text(DATA + fix + COLUMN)
+    assert oboro(line)[0] == 0
+
+
+def test_the_limit_of_the_file_is_kept_where_the_ledger_has_another(oboro: Command) -> None:
+    line = "--column age --eps 1 --ledger person.ledger --json"
+    made = json.loads(oboro(f"histogram release people.csv --domain person.toml {line}")[1])
+    assert made["unit"]["max_rows"] == 5
+
+
+def test_a_file_that_states_nobody_is_released_for_the_unit_of_the_ledger(oboro: Command) -> None:
+    line = "histogram release people.csv --domain nobody.toml --column age --eps 1 --ledger"
+    assert json.loads(oboro(f"{line} row.ledger --json")[1])["unit"]["kind"] == "row"
+    assert json.loads(oboro(f"{line} person.ledger --json")[1])["unit"]["max_rows"] == 20
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "synth forecast --domain person.toml --eps 1",
+        "table forecast --domain person.toml --eps 1",
+        "histogram forecast --domain person.toml --column age --eps 1",
+        "dynamics forecast --system feeder.toml --eps 1 --delta 1e-3",
+        "ledger create new.ledger --dataset x --domain person.toml --eps 1",
+    ],
+)
+def test_an_option_that_says_otherwise_than_the_file_is_refused(oboro: Command, line: str) -> None:
+    code, _, err = oboro(f"{line} --unit row --json")
+    assert (code, json.loads(err)["fix"]) == (4, "without --unit"), err
+    assert oboro(line)[0] == 0
+
+
+def test_in_python_no_fix_protects_less(oboro: Command) -> None:
+    row, person = ob.Unit.row(), ob.Unit.person("who", 20)
+    with ob.Ledger.open("row.ledger") as rows, ob.Ledger.open("person.ledger") as persons:
+        for ledger, unit, fix in (
+            (rows, person, "unit=ob.Unit.person('who', max_rows=20), budget=ob.Approx(9, '1e-5')"),
+            (persons, row, "unit=ob.Unit.person('who', max_rows=20)"),
+        ):
+            with pytest.raises(ob.errors.UnitError) as refused:
+                ledger.price(unit, ob.Pure(1))
+            assert (refused.value.fix, refused.value.argument) == (fix, "unit")
