@@ -143,7 +143,10 @@ MOST_SECONDS = 3600
 SINGLE = Fraction(3, 10)  # of the budget: every column by itself, in the quality method
 ROUND_STEPS = 60  # of the fit after each table
 _VISITS = 10**7  # of a cell, in a second of one core
-_OFFERS = 10**3  # tables that are compared with the model, in a second of one core
+_OFFERS = (
+    10**3
+)  # tables that are compared with the model, in a second of one core, at the least: so that there is time for all triples
+_COMPARED = 4 * 10**3  # as many are, about
 _COUNTED = 150 * 10**6  # rows that are counted into one table, in a second of one core
 _KEPT = 1 << 24  # cells of true counts that are kept from one round to the next
 DROWNED = 0.8  # of the noise's standard deviation: what noise adds to a cell on average; a table that holds fewer records for each cell tells nothing
@@ -198,11 +201,13 @@ class QualityPlan(TablesPlan):
             if self.steps > 1
             else "one table of up to three columns will be chosen; oboro synth report measures what comes of it"
         )
-        for_rows = self.counting_seconds(10**6)
+        least, most, for_rows = self.usual_seconds, self.expected_seconds, self.counting_seconds(10**6)
+        time = f"up to about {most} seconds of one core"
+        if least < most:
+            time = f"from about {least} {time}, the more the larger the model becomes"
         if self.n is None and for_rows >= 0.5:
-            time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core, and about {math.ceil(for_rows)} more for each million rows; reading the data comes on top"
-        else:
-            time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core; reading the data comes on top"
+            time += f", and about {math.ceil(for_rows)} more for each million rows"
+        time = f"learning and fitting take {time}; reading the data comes on top"
         return self.forecast_with(table, [*self.carried(3), note, time] if self.steps else [note])
 
     @property
@@ -240,16 +245,25 @@ class QualityPlan(TablesPlan):
         return (comb(d, 2) + (comb(d, 3) if self.all_triples else 0)) * rows / _COUNTED
 
     @property
+    def usual_seconds(self) -> int:
+        """About how long it takes while the model stays small: in every round all tables that are offered are compared with it. Public."""
+        d = len(self.learned)
+        offered = comb(d, 2) + (comb(d, 3) if self.all_triples else 0)
+        return math.ceil(self.steps * offered / _COMPARED) + math.floor(self.counting_seconds(self.n or 0))
+
+    @property
     def expected_seconds(self) -> int:
         """At most about: for a model as large as these columns and the seconds allow, and for the rows if their number is public. Public, as all of a forecast."""
         d, steps = len(self.learned), ROUND_STEPS * self.steps + FIT_STEPS
         widest = most_bins_in(self.domain, self.most_bins, self.categories)
         cells = max(min(prod(widest), self.largest), 2 * sum(widest), self.tied_cells)  # as rules make it
-        offers = self.steps * (comb(d, 2) + (comb(d, 3) if self.all_triples else 0))
-        seconds = math.ceil(2 * cells * steps / _VISITS + offers / _OFFERS + d * steps * 1e-4)
-        pairs = math.ceil(self.steps * comb(d, 2) / _OFFERS)  # all of them are offered, whatever the seconds
         counting = math.floor(self.counting_seconds(self.n or 0))
-        return counting + (max(min(self.seconds, seconds), pairs) if cells <= self._in_time else seconds)
+        comparing, fitting = self.usual_seconds - counting, 2 * cells * steps / _VISITS
+        if (
+            cells <= self._in_time
+        ):  # what is not, is what rules tie together, or a pair of columns in very few seconds
+            fitting = min(self.seconds, comparing + fitting + d * steps * 1e-4)
+        return counting + max(2, comparing, math.ceil(fitting))
 
     @property
     def all_triples(self) -> bool:
