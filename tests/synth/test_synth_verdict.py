@@ -16,8 +16,9 @@ import oboro as ob
 from oboro.errors import DataError
 from oboro.report.quality import write_quality
 from oboro.synth.codes import _number, read_both
-from oboro.synth.distances import distance_of, worst_mean, worst_spread
-from oboro.synth.quality import Quality, Usefulness
+from oboro.synth.distances import distance_of, worst_end, worst_mean, worst_spread
+from oboro.synth.quality import Quality
+from oboro.synth.usefulness import Usefulness
 
 LIKE, FAIR, FAR = "behaves like the real one", "keeps the main features", "differs a lot"
 
@@ -263,6 +264,101 @@ def test_a_triple_that_is_lost_decides_and_is_named(monkeypatch: pytest.MonkeyPa
     assert FAIR in ob.synth.quality(real, some).verdict
     monkeypatch.setenv("OBORO_LANGUAGE", "ja")
     assert "合成した表は実際の表と大きく異なります：a × b × c の違い 6" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(0.955, FAR), (0.97, FAIR), (0.985, FAIR), (0.99, FAIR), (1.0, LIKE)]
+)
+def test_a_tail_that_is_cut_off_decides_and_is_named(
+    share: float, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where values are so huge that the error of a mean is, too, and the last bin does not show how far it reaches."""
+    rng = np.random.default_rng(5)
+    income, made = rng.pareto(1.1, (2, 40_000)) * 10
+    made = np.minimum(made, np.quantile(income, share))
+    for sign, which in ((1, "above"), (-1, "below")):
+        found = ob.synth.quality({"income": sign * income}, {"income": sign * made})
+        assert found.worst_mean is None
+        assert words in found.verdict
+        if words == LIKE:
+            assert found.worst_end is found.worst_far_end is None
+            continue
+        ended = found.worst_end if found.worst_end and share < 0.98 else found.worst_far_end
+        assert ended is not None
+        assert (ended.synthetic, ended.highest) == (0.0, sign > 0)
+        assert ended.real == pytest.approx(
+            min(1 - share, 0.05 if ended is found.worst_end else 0.01), abs=0.002
+        )
+        assert f"the column {ended};" in found.verdict
+        assert f"income has 0.00% {which} " in found.verdict
+        assert (
+            found.to_dict()["worst_end" if ended is found.worst_end else "worst_far_end"] == ended.to_dict()
+        )
+        write_quality(found, tmp_path / "q.html")
+        assert f'data-en="rows {which} {ended.value}"' in (tmp_path / "q.html").read_text(encoding="utf-8")
+    monkeypatch.setenv("OBORO_LANGUAGE", "ja")
+    assert share == 1 or "に満たない値 0.00%（実データでは " in str(found)
+
+
+def test_an_end_that_is_too_long_is_named_as_well() -> None:
+    rng = np.random.default_rng(6)
+    real = rng.normal(size=20_000)
+    made = np.where(rng.random(20_000) < 0.03, 2.5, rng.normal(size=20_000))
+    ended = worst_end(read_both({"a": real}, {"a": made}, None).columns, 0.01)
+    assert ended is not None
+    assert ended.synthetic > 0.03 > 3 * ended.real
+
+
+def test_ends_of_two_halves_of_one_table_differ_by_chance_alone() -> None:
+    """Twelve columns of three shapes, fifty times: one alarm in a hundred is allowed, of 100 more than 9 have a chance below 1e-6."""
+    alarms = 0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        tables = [
+            {
+                **{f"n{i}": rng.normal(size=rows) for i in range(4)},
+                **{f"p{i}": rng.pareto(1, rows) for i in range(4)},
+                **{f"w{i}": rng.poisson(3, rows) for i in range(4)},
+            }
+            for rows in (900, 4000)
+        ]
+        columns = read_both(tables[0], tables[1], None).columns
+        alarms += sum(worst_end(columns, share) is not None for share in (0.05, 0.01))
+    assert alarms <= 9
+
+
+@pytest.mark.parametrize("known", [0.01, 0.03])
+def test_of_few_known_values_nothing_is_judged(known: float) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        real, made = (
+            pa.table(
+                {
+                    name: pa.array([rng.random() if rng.random() < known else None for _ in range(200)])
+                    for name in "xy"
+                }
+            )
+            for _ in range(2)
+        )
+        found = ob.synth.quality(real, made)
+        assert LIKE in found.verdict, found.verdict
+        assert found.worst_mean is found.worst_spread is found.worst_end is None
+
+
+@pytest.mark.parametrize("rows", [1, 3, 29])
+def test_of_few_rows_nothing_is_claimed(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(rows)
+    real, made = ({name: rng.normal(size=rows) for name in "xyz"} for _ in range(2))
+    found = ob.synth.quality(real, made)
+    assert found.verdict.startswith(
+        "Rows are too few to tell how the synthetic table behaves: columns differ by "
+    )
+    assert f"({found.chance:.1%} by chance alone)" in found.verdict
+    other = ob.synth.quality({"a": ["x"] * 29}, {"a": ["y"] * 29})
+    assert FAR in other.verdict  # what is plain in few rows is said
+    monkeypatch.setenv("OBORO_LANGUAGE", "ja")
+    assert "行が少なすぎて" in str(found)
+    assert f"（偶然だけで {found.chance:.1%}）" in str(found)
 
 
 def test_near_copies_are_said_before_anything_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

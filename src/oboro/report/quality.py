@@ -50,6 +50,8 @@ WORDS = {
     "worst_numbers": both("numbers"),
     "worst_mean": both("mean"),
     "worst_spread": both("standard deviation"),
+    "above": both("rows above {value}"),
+    "below": both("rows below {value}"),
     "worst_pairs": both("pairs"),
     "worst_triples": both("triples"),
     "or_more": both("{value} or more"),
@@ -130,7 +132,7 @@ def _body(quality: Quality, record: Facts) -> str:
 
 
 def _worst(quality: Quality) -> str:
-    """The pairs and triples that differ most, by name, and the columns whose mean and standard deviation do."""
+    """The pairs and triples that differ most, by name, and the columns whose mean, standard deviation and ends do."""
     parts = []
     for word, found in (("worst_pairs", quality.worst_pairs), ("worst_triples", quality.worst_triples)):
         rows = [
@@ -147,6 +149,11 @@ def _worst(quality: Quality) -> str:
         for word, moved in (("worst_mean", quality.worst_mean), ("worst_spread", quality.worst_spread))
         if moved is not None
     ]
+    for ended in (quality.worst_end, quality.worst_far_end):
+        if ended is not None:
+            beyond = WORDS["above" if ended.highest else "below"].fill(value=ended.value)
+            shown = f"{named(ended.name)} {say(beyond, attributes='class=quiet')}"
+            numbers.append((shown, f"{ended.real:.2%}", f"{ended.synthetic:.2%}"))
     parts += _table(WORDS["worst_numbers"], WORDS["real"], WORDS["made"], numbers)
     if not parts:
         return ""

@@ -1,4 +1,4 @@
-"""How far apart two tables are, and how much of that chance alone would make: distances, correlations, means."""
+"""How far apart two tables are, and how much of that chance alone would make: distances, correlations, means, spreads, tails."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from oboro.arrays import Floats, Integers
 from oboro.exact import about
 from oboro.language import plain
 from oboro.synth.codes import Compared
+
+KNOWN = 30  # values, in both tables: of fewer neither a mean nor a spread, a correlation or a tail is judged
 
 
 def distance_of(one: Integers, two: Integers, size: int) -> tuple[float, float, float]:
@@ -57,7 +59,7 @@ def beyond_chance(distances: object, chance: object) -> Floats:
 def correlations(columns: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Of the rows where both are known, and their standard errors; nan where one of them does not vary among these.
 
-    The errors are by the jackknife: a correlation that hangs on a few rows of huge numbers has a large one.
+    The errors are by the jackknife: a correlation that hangs on a few rows of huge numbers has a large one; one of hardly any rows may be anything.
     """
     count = len(columns)
     out, errors = np.eye(count), np.zeros((count, count))
@@ -66,7 +68,7 @@ def correlations(columns: Sequence[Floats]) -> tuple[Floats, Floats]:
         one, two = unit_length(columns[i][known]), unit_length(columns[j][known])
         varied = one.any() and two.any()
         out[i, j] = out[j, i] = value = float(np.clip(one @ two, -1, 1)) if varied else np.nan
-        errors[i, j] = errors[j, i] = _jackknife(value, one, two)
+        errors[i, j] = errors[j, i] = _jackknife(value, one, two) if one.size >= KNOWN else 2.0
     return out, errors
 
 
@@ -174,7 +176,7 @@ def _numbers(column: Compared) -> _Numbers | None:
     known = [~np.isnan(values) for values in (column.real, column.synthetic)]
     real, made = column.real[known[0]], column.synthetic[known[1]]
     scale = float(np.abs(real).max(initial=0))
-    if not scale or not made.size:
+    if not scale or min(real.size, made.size) < KNOWN:
         return None
     with np.errstate(over="ignore"):
         one, two = real / scale, np.clip(made / scale, -1e60, 1e60)  # whose fourth powers are finite
@@ -231,6 +233,69 @@ def _spread(column: Compared, found: _Numbers, errors: float) -> Moved | None:
         return None
     real, made = (scale * float(values.std()) for values, scale in _known(column))
     return Moved(column.name, real, made, factor, (about(real), about(made)))
+
+
+# The ends of a column: a bin that nothing bounds shows neither that it was cut off nor that it is far too long, and where values are
+# huge the errors of means and spreads are, too. So shares of rows beyond a value are compared: their error is known whatever the values are.
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A column whose highest or lowest values are another share of all than among real rows."""
+
+    name: str
+    highest: bool
+    value: str  # beyond which the shares differ most, for people's eyes
+    real: float
+    synthetic: float
+    beyond: float  # the difference beyond chance, as a share of the larger of the two ends
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "column": self.name,
+            "end": "highest" if self.highest else "lowest",
+            "value": self.value,
+            "real": round(self.real, 6),
+            "synthetic": round(self.synthetic, 6),
+            "by": round(self.beyond, 6),
+        }
+
+    def __str__(self) -> str:
+        which = "above" if self.highest else "below"
+        return f"{plain(self.name)} has {self.synthetic:.2%} {which} {self.value}, and {self.real:.2%} among real rows"
+
+
+def worst_end(columns: Sequence[Compared], share: float) -> Ended | None:
+    """The column whose end of this share of the real rows is farthest from theirs, beyond chance."""
+    numbers = [column for column in columns if column.numeric]
+    # two ends, and of the largest of the differences within one twice the tail of the normal law: as for the maximum of a Brownian path
+    errors = most_errors(4 * len(numbers))
+    ended = [_ended(column, share, errors, highest) for column in numbers for highest in (True, False)]
+    return max((one for one in ended if one), key=lambda one: one.beyond, default=None)
+
+
+def _ended(column: Compared, share: float, errors: float, highest: bool) -> Ended | None:
+    sign = 1 if highest else -1
+    real, made = (np.sort(sign * values[~np.isnan(values)]) for values in (column.real, column.synthetic))
+    if min(real.size, made.size) < KNOWN:
+        return None
+    start = real[int(np.ceil(real.size * (1 - share))) - 1]
+    tail = 1 - np.searchsorted(real, start, side="right") / real.size
+    if tail * min(real.size, made.size) < KNOWN:
+        return None
+    at = np.unique(np.concatenate([values[values >= start] for values in (real, made)]))
+    beyond_real, beyond_made = (
+        1 - np.searchsorted(values, at, side="right") / values.size for values in (real, made)
+    )
+    place = int(np.argmax(np.abs(beyond_real - beyond_made)))
+    apart = abs(float(beyond_real[place] - beyond_made[place]))
+    most = max(tail, float(1 - np.searchsorted(made, start, side="right") / made.size))
+    error = (most * (1 - most) * (1 / real.size + 1 / made.size)) ** 0.5
+    beyond = float(beyond_chance(apart, errors * error)) / most
+    if not beyond:
+        return None
+    value = column.shown(sign * float(at[place]))
+    return Ended(column.name, highest, value, float(beyond_real[place]), float(beyond_made[place]), beyond)
 
 
 def _known(column: Compared) -> list[tuple[Floats, float]]:

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Bools, Data, Floats, Integers
-from oboro.errors import ParameterError, setting, told
+from oboro.arrays import Data, Floats, Integers
 from oboro.exact import about, whole
 from oboro.language import aligned, plain, said
 from oboro.records import Record
 from oboro.release import Certificate
 from oboro.synth.codes import Compared, read_both
 from oboro.synth.distances import (
+    KNOWN,
     Changed,
+    Ended,
     Moved,
     beyond_chance,
     correlations,
@@ -26,218 +27,15 @@ from oboro.synth.distances import (
     most_errors,
     pair_distance,
     unit_length,
+    worst_end,
     worst_mean,
     worst_spread,
 )
 from oboro.synth.marks import shown_conditions
 from oboro.synth.model import Model, load
+from oboro.synth.nearness import LEAST, Nearness, nearness
 from oboro.synth.origin import check_order, origin_of
-
-# How close synthetic rows come to real ones, beside how close real rows come to one another.
-
-ASKED = 500  # rows whose nearest neighbour is looked for
-AMONG = 20_000  # real rows among which it is looked for
-LEAST = 100  # rows of both tables, below which near copies are not looked for
-CLOSE = 0.1  # of the median distance of real rows: a row that lies closer to a real one is a near copy
-
-
-@dataclass(frozen=True, slots=True)
-class Nearness:
-    """Distance to the nearest real row: the mean over columns of 0 to 1, by range for numbers, equal or not for labels."""
-
-    median: float
-    real_median: float
-    copies: float  # share of all synthetic rows that equal a real one
-    real_copies: float  # share of all real rows that equal another
-    single: float  # share of all synthetic rows that equal a real row of which there is one
-    real_single: float  # share of all real rows that equal just one other: without themselves there is one
-    close: float  # share of synthetic rows that equal no real row and lie very close to one
-    real_close: float  # the same of real rows
-    distances: tuple[float, ...]
-    real_distances: tuple[float, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "median": round(self.median, 6),
-            "real_median": round(self.real_median, 6),
-            "copies": round(self.copies, 6),
-            "real_copies": round(self.real_copies, 6),
-            "single": round(self.single, 6),
-            "real_single": round(self.real_single, 6),
-            "close": round(self.close, 6),
-            "real_close": round(self.real_close, 6),
-        }
-
-
-def nearness(columns: Sequence[Compared], rng: np.random.Generator) -> Nearness:
-    """Synthetic rows, and as many real rows that are taken out, against the same other real rows."""
-    order = rng.permutation(columns[0].real.size)
-    asked, among = order[: min(ASKED, order.size // 2)], order[min(ASKED, order.size // 2) :][:AMONG]
-    made = rng.permutation(columns[0].synthetic.size)[:ASKED]
-    if not among.size or not made.size or not asked.size:
-        return Nearness(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (), ())
-    base = _scaled(columns, True, among)
-    synthetic = _nearest(_scaled(columns, False, made), base, columns)
-    real = _nearest(_scaled(columns, True, asked), base, columns)
-    # rows that repeat are at 0: how far apart the others are usually is what counts
-    usual = float(np.median(real[real > 0])) if real.any() else 0.0
-    close, real_close = (float(np.mean((away > 0) & (away < CLOSE * usual))) for away in (synthetic, real))
-    return Nearness(
-        float(np.median(synthetic)),
-        float(np.median(real)),
-        *_copies(columns),
-        close,
-        real_close,
-        tuple(synthetic.tolist()),
-        tuple(real.tolist()),
-    )
-
-
-def _copies(columns: Sequence[Compared]) -> tuple[float, float, float, float]:
-    """Shares of copies, as `Nearness` has them: of all rows, none is left out."""
-    real, made = (_hashes(columns, which) for which in (True, False))
-    rows, where, count = np.unique(real, return_inverse=True, return_counts=True)
-    place = np.minimum(np.searchsorted(rows, made), rows.size - 1)
-    same = rows[place] == made
-    return (
-        float(same.mean()),
-        float((count[where] > 1).mean()),
-        float((same & (count[place] == 1)).mean()),
-        float((count[where] == 2).mean()),
-    )
-
-
-def _hashes(columns: Sequence[Compared], real: bool) -> Integers:
-    """64 bits for each row, equal where rows are."""
-    mixed = np.zeros((columns[0].real if real else columns[0].synthetic).size, np.uint64)
-    for column in columns:
-        values = np.nan_to_num(column.real if real else column.synthetic, nan=-1.7e308) + 0.0  # -0 is 0
-        mixed = (mixed ^ values.view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-    return mixed.view(np.int64)
-
-
-def _scaled(columns: Sequence[Compared], real: bool, rows: Integers) -> Floats:
-    table = []
-    for column in columns:
-        values = (column.real if real else column.synthetic)[rows]
-        if column.numeric:
-            known = column.real[~np.isnan(column.real)]
-            half = float(known.max() / 2 - known.min() / 2) if known.size else 0.5  # never overflows
-            with np.errstate(over="ignore"):  # a value far beyond all real ones
-                values = np.clip(values / 2 / (half or 0.5), -1e300, 1e300)
-        table.append(np.nan_to_num(values, nan=-9.0))  # missing is near missing only
-    return np.stack(table)
-
-
-def _nearest(rows: Floats, base: Floats, columns: Sequence[Compared]) -> Floats:
-    best = np.empty(rows.shape[1])
-    for i in range(rows.shape[1]):
-        total = np.zeros(base.shape[1])
-        for j, column in enumerate(columns):
-            away = np.abs(base[j] - rows[j, i])
-            total += np.minimum(away, 1.0) if column.numeric else away > 0
-        best[i] = total.min() / len(columns)
-    return best
-
-
-# Train on synthetic rows, test on real ones: what a model learned from the synthetic table is worth.
-
-MOST_ROWS = 50_000
-
-
-@dataclass(frozen=True, slots=True)
-class Usefulness:
-    """Area under the ROC curve on a quarter of the real rows: trained on synthetic rows, and on the other real rows."""
-
-    target: str
-    label: str
-    synthetic: float
-    real: float
-    error: float = 0.0  # the standard error that the few real rows of the test leave
-
-    def to_dict(self) -> dict[str, object]:
-        return {
-            "target": self.target,
-            "label": self.label,
-            "auc_synthetic": round(self.synthetic, 6),
-            "auc_real": round(self.real, 6),
-        }
-
-
-def usefulness(
-    columns: Sequence[Compared], target: str | None, rng: np.random.Generator
-) -> Usefulness | None:
-    """Gradient boosting for a column of two labels; None where there is none, or scikit-learn is not installed."""
-    fitting = [column for column in columns if not column.numeric and column.size == 3]
-    if target is not None:
-        fitting = [column for column in fitting if column.name == target]
-        if not fitting:
-            raise ParameterError(
-                "target is not a column of two labels",
-                given=told(target=repr(target)),
-                needed="a column of both tables with two labels",
-                fix=setting(target=None),
-            )
-    if not fitting or len(columns) < 2:
-        return None
-    try:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-        from sklearn.metrics import roc_auc_score
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        if target is None:
-            return None
-        raise ParameterError(
-            "target needs scikit-learn",
-            given=told(target=repr(target)),
-            needed="scikit-learn",
-            fix="pip install 'oboro[sklearn]'",
-        ) from None
-    chosen = fitting[-1]
-    others = [column for column in columns if column is not chosen]
-
-    def table(real: bool, rows: Integers) -> tuple[Floats, Bools]:
-        answer = (chosen.real if real else chosen.synthetic)[rows]
-        known = ~np.isnan(answer)
-        facts = np.stack(
-            [(column.real if real else column.synthetic)[rows] / _huge(column) for column in others], axis=1
-        )
-        return facts[known], answer[known] == 1
-
-    order = rng.permutation(chosen.real.size)[:MOST_ROWS]
-    test, train = order[: order.size // 4], order[order.size // 4 :]
-    made = rng.permutation(chosen.synthetic.size)[:MOST_ROWS]
-    facts, answers = table(True, test)
-    scores = []
-    for real, rows in ((False, made), (True, train)):
-        seen, labels = table(real, rows)
-        if labels.all() or not labels.any() or answers.all() or not answers.any():
-            scores.append(0.5)  # nothing to tell apart
-            continue
-        with threadpool_limits(
-            1
-        ):  # its threads wait by spinning, which on a busy machine takes longer than the work
-            learner = HistGradientBoostingClassifier(random_state=0).fit(seen, labels)
-        scores.append(float(roc_auc_score(answers, learner.predict_proba(facts)[:, 1])))
-    return Usefulness(chosen.name, chosen.labels[1], scores[0], scores[1], _area_error(scores[1], answers))
-
-
-def _area_error(area: float, answers: Bools) -> float:
-    """Of an area under the curve [Hanley and McNeil 1982]."""
-    ones, zeros = float(answers.sum()), float((~answers).sum())
-    if not ones or not zeros:
-        return 0.0
-    one, two = area / (2 - area) - area**2, 2 * area**2 / (1 + area) - area**2
-    variance = (area * (1 - area) + (ones - 1) * one + (zeros - 1) * two) / (ones * zeros)
-    return float(max(variance, 0.0) ** 0.5)
-
-
-def _huge(column: Compared) -> float:
-    """By what to divide numbers so large that sums of them would overflow; 1 for all others."""
-    most = max(float(np.nanmax(np.abs(part), initial=0)) for part in (column.real, column.synthetic))
-    return most if most > 1e150 else 1.0
-
+from oboro.synth.usefulness import MOST_ROWS, Usefulness, usefulness
 
 # The pairs and triples that came out worst, by name.
 
@@ -324,9 +122,15 @@ LIMITS = {
     "worst triple": (0.15, 0.45),
     "mean": (0.1, 0.3),  # how far the mean of a column is off, in standard deviations
     "spread": (1.25, 2.0),  # by which factor the standard deviation of a column is off
+    "end": (0.5, 0.8),  # how much of the highest or lowest values of a column is lost or too much
+    "far end": (
+        0.8,
+        np.inf,
+    ),  # likewise of the very highest and lowest: they alone do not make a table differ a lot
     "correlation": (0.1, 0.3),  # how far the correlation that changed most is from that of real rows
     "lost": (0.05, 0.25),  # of what real rows teach a classifier
 }
+END, FAR_END = 0.05, 0.01  # which shares of the real rows these are
 COPIED = 0.02  # share of rows by which copies of single real rows exceed what chance gives
 NEARLY = 0.1  # and near copies
 
@@ -366,6 +170,10 @@ class Quality:
     correlation_spread: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
     worst_mean: Moved | None = None  # the column whose mean is farthest off, where one is
     worst_spread: Moved | None = None  # and the one whose standard deviation is
+    worst_end: Ended | None = (
+        None  # and the ones whose highest or lowest values are, of a twentieth and of a hundredth of the rows
+    )
+    worst_far_end: Ended | None = None
     # of the release that the model or the mark of the records names
     certificate: Certificate | None = field(default=None, repr=False)
     changed: bool = False  # they carry a mark that was written for other records
@@ -384,6 +192,10 @@ class Quality:
         """How far pairs of columns are apart on average in two tables of so many rows, drawn from one law."""
         above = self.pairs_by_chance[np.triu_indices(len(self.columns), 1)]
         return float(above.mean()) if above.size else 0.0
+
+    @property
+    def _chance_counts(self) -> bool:
+        return self.chance > LIMITS["pairs"][0]
 
     @property
     def correlation_error(self) -> float:
@@ -457,7 +269,7 @@ class Quality:
     @property
     def verdict(self) -> str:
         """One line. Its words are those of the worst figure, which it names: distances of columns, pairs and triples, on average and at most,
-        the mean and the standard deviation that are farthest off, the correlation that changed most, what a classifier loses; and before all of them, that real
+        the mean, the standard deviation and the end of a column that are farthest off, the correlation that changed most, what a classifier loses; and before all of them, that real
         rows were copied. All count by what is beyond chance, which makes a perfect model of few rows differ, too."""
         changed, moved, wider = self.worst_correlation, self.worst_mean, self.worst_spread
         count = len(self.columns)
@@ -481,19 +293,25 @@ class Quality:
                 ("worst triple", self.worst_triples[0].beyond if self.worst_triples else 0.0),
                 ("mean", 0.0 if moved is None else moved.beyond),
                 ("spread", 1.0 if wider is None else wider.beyond),
+                ("end", 0.0 if self.worst_end is None else self.worst_end.beyond),
+                ("far end", 0.0 if self.worst_far_end is None else self.worst_far_end.beyond),
                 ("correlation", float(self._changed.max(initial=0))),
                 ("lost", self.lost),
             )
         }
         grade = max(grades.values())
+        few = min(self.rows, self.synthetic_rows) < KNOWN
         told = (
-            "The synthetic table behaves like the real one",
+            "Rows are too few to tell how the synthetic table behaves"
+            if few
+            else "The synthetic table behaves like the real one",
             "The synthetic table keeps the main features of the real one",
             "The synthetic table differs a lot from the real one",
         )[grade]
         parts = [f"columns differ by {self.mean_one_way:.1%}"]
         if len(self.columns) > 1:
-            parts.append(f"pairs by {self.mean_two_way:.1%}")
+            by_chance = f" ({self.chance:.1%} by chance alone)" if self._chance_counts else ""
+            parts.append(f"pairs by {self.mean_two_way:.1%}{by_chance}")
         if self.useful is not None:
             parts.append(
                 f"a classifier trained on it reaches an AUC of {self.useful.synthetic:.3f} ({self.useful.real:.3f} on real data)"
@@ -509,6 +327,10 @@ class Quality:
             figures = f"the mean of the column {moved}; {figures}"
         elif grade and wider is not None and grades["spread"] == grade:
             figures = f"the standard deviation of the column {wider}; {figures}"
+        elif grade and self.worst_end is not None and grades["end"] == grade:
+            figures = f"the column {self.worst_end}; {figures}"
+        elif grade and self.worst_far_end is not None and grades["far end"] == grade:
+            figures = f"the column {self.worst_far_end}; {figures}"
         elif grade and changed is not None and grades["correlation"] == grade:
             figures = f"the correlation {changed}; {figures}"
         elif grade and grades["worst column"] == grade:
@@ -536,7 +358,7 @@ class Quality:
                 found.append(
                     f"Not compared, because the {table} table lacks them: {listed([plain(name) for name in names])}"
                 )
-        if self.chance > LIMITS["pairs"][0]:
+        if self._chance_counts:
             found.append(f"Chance alone makes pairs of columns differ by {self.chance:.1%} among so few rows")
         if self.changed:
             found.append(
@@ -577,6 +399,8 @@ class Quality:
             "worst_correlation": None if changed is None else changed.to_dict(),
             "worst_mean": None if self.worst_mean is None else self.worst_mean.to_dict(),
             "worst_spread": None if self.worst_spread is None else self.worst_spread.to_dict(),
+            "worst_end": None if self.worst_end is None else self.worst_end.to_dict(),
+            "worst_far_end": None if self.worst_far_end is None else self.worst_far_end.to_dict(),
             "useful": None if self.useful is None else self.useful.to_dict(),
             "near": self.near.to_dict(),
         }
@@ -602,6 +426,10 @@ class Quality:
             rows.append(["worst mean", str(self.worst_mean)])
         if self.worst_spread is not None:
             rows.append(["worst spread", str(self.worst_spread)])
+        if self.worst_end is not None:
+            rows.append([f"worst {END:.0%} at an end", str(self.worst_end)])
+        if self.worst_far_end is not None:
+            rows.append([f"worst {FAR_END:.0%} at an end", str(self.worst_far_end)])
         if useful is not None:
             told = f"{useful.synthetic:.3f} trained on synthetic, {useful.real:.3f} on real rows"
             rows.append([f"AUC for {useful.target}", told])
@@ -681,6 +509,8 @@ def quality(
         np.hypot(error, made_error),
         worst_mean(columns),
         worst_spread(columns),
+        worst_end(columns, END),
+        worst_end(columns, FAR_END),
         origin.certificate,
         origin.changed,
     )
