@@ -20,7 +20,7 @@ from oboro.synth.conditions import Wanted, wanted_codes
 from oboro.synth.junction import Clique, Junction, Mask
 from oboro.synth.measured import Binned
 from oboro.synth.model import KnownSampler, _sampler
-from oboro.synth.rules import _kinds, _zeros, cut, in_whole_numbers, shared_out, with_sums
+from oboro.synth.rules import MOST_TIED, _kinds, _zeros, cut, in_whole_numbers, shared_out, with_sums
 from oboro.synth.shape import Shape
 from support import steps
 
@@ -713,3 +713,21 @@ def test_bins_of_many_known_totals_take_little_work() -> None:
         )  # a mark for each edge and condition: 18 MB, and again to sort
     finally:
         tracemalloc.stop()
+
+
+def test_rules_that_would_take_gigabytes_are_refused_before_anything_is_paid() -> None:
+    """Each pair of neighbours is within its limit; together they asked for gigabytes, after payment."""
+    values = [f"v{i}" for i in range(2000)]
+
+    def tied(columns: int) -> ob.Domain:
+        rules = [{f"c{j}": "v0", f"c{j + 1}": "v1"} for j in range(columns - 1)]
+        # a condition for each value, so that each has a bin of its own
+        rules += [{f"c{j}": value, f"c{j + 1}": value} for j in range(columns - 1) for value in values]
+        return ob.Domain([ob.Category(f"c{j}", values) for j in range(columns)], impossible=rules)
+
+    for method in ("quality", "marginals"):
+        with pytest.raises(DomainError, match="in too many places") as refused:
+            ob.synth.plan(tied(8), unit=ob.Unit.row(), eps=1, method=method)  # type: ignore[arg-type]
+        assert "in 7 groups of columns" in str(refused.value)
+        plan: Any = ob.synth.plan(tied(4), unit=ob.Unit.row(), eps=1, method=method)  # type: ignore[arg-type]
+        assert plan.tied_cells <= MOST_TIED

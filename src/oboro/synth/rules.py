@@ -26,6 +26,9 @@ from oboro.synth.measured import Binned, most_bins_of
 from oboro.synth.shape import Shape
 
 MOST_CELLS = 1 << 22  # of combinations that one rule speaks of, in bins
+MOST_TIED = (
+    1 << 24
+)  # of all that rules tie together, so that a model takes no more than a gigabyte or two: after payment it is too late to say so
 
 
 def modelled(domain: Domain) -> Domain:
@@ -201,6 +204,15 @@ def check_rules(domain: Domain, n: int | None, most_bins: int, categories: int) 
                 learned.names[i] for i in max(tree.cliques, key=lambda one: prod(widest[i] for i in one))
             ),
             needed=f"at most {MOST_CELLS:,} combinations of values or bins",
+            fix="conditions on fewer columns, or broader values",
+            argument="impossible",
+        )
+    tied = [clique for clique in tree.cliques if len(clique) > 1]
+    if (cells := sum(prod(widest[i] for i in clique) for clique in tied)) > MOST_TIED:
+        raise DomainError(
+            "what is impossible ties columns together in too many places",
+            given=f"{cells:,} combinations of values or bins, in {len(tied)} groups of columns",
+            needed=f"at most {MOST_TIED:,} in all",
             fix="conditions on fewer columns, or broader values",
             argument="impossible",
         )
