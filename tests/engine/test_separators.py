@@ -166,6 +166,7 @@ def test_public_tables_are_told_and_mended(separator: str, tmp_path: Path) -> No
     path.write_text(separator.join(["age", "total"]) + "\n" + separator.join(["1", "5"]) + "\n")
     by_age = ob.Domain([ob.Category("age", ["1", "2"])])
     told(lambda: ob.tables.plan(by_age, unit=ob.Unit.cells(), eps=1, count="n", known={"age": path}))
+    told(lambda: ob.tables.plan(by_age, unit=ob.Unit.cells(), eps=1, count="n", possible=path))
 
 
 def test_the_header_of_cp1252_with_semicolons_is_read_as_such(tmp_path: Path) -> None:
