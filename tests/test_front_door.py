@@ -26,7 +26,7 @@ LAYERS = [  # imports go down, never up or sideways
     {"ledger"},
     {"privacy", "domain"},
     {"noise"},
-    {"files", "payment"},
+    {"files", "payment", "separators"},
     {"records"},
     {"exact", "kinds", "progress"},
     {"errors", "_version"},

@@ -236,9 +236,10 @@ def _unwritable(path: Path, error: OSError) -> DataError:
 
 
 def in_utf8(path: Path, line: bytes = b"") -> str:
-    """The command that writes a text file anew in UTF-8, for how its first line reads: Shift_JIS, mostly."""
+    """The command that writes a text file anew in UTF-8, for how its first line reads: Shift_JIS, mostly, and CP1252 with semicolons."""
     unicode = line.startswith((b"\xff\xfe", b"\xfe\xff"))
     written, packed = path.with_name(f"utf8-{path.name}"), path.suffix.lower() == ".gz"
-    convert = f"iconv -f {'UTF-16' if unicode else 'CP932'} -t UTF-8"
+    european = line.count(b";") > line.count(b",")  # as Excel separates where numbers have a decimal comma
+    convert = f"iconv -f {'UTF-16' if unicode else 'CP1252' if european else 'CP932'} -t UTF-8"
     file, into = shlex.quote(str(path)), shlex.quote(str(written))
     return f"gzip -dc {file} | {convert} | gzip > {into}" if packed else f"{convert} {file} > {into}"

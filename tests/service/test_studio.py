@@ -20,13 +20,14 @@ import pytest
 from service_town import DATASET, QUICK, Response, Town, knock, town
 
 from oboro.domain import Category, Domain, Integer
+from oboro.errors import DataError
 from oboro.privacy import Approx, Pure, Unit
 from oboro.release import verify_certificate
 from oboro.service import people
 from oboro.service.arrivals import Arrivals
 from oboro.service.questions import Shape
 from oboro.service.studio import entrance
-from oboro.service.studio.declare import rules_in
+from oboro.service.studio.declare import columns_in, rules_in
 from oboro.service.studio.local import Studio
 from oboro.synth import check
 
@@ -512,6 +513,12 @@ def settled(steward: Browser, where: str) -> str:
     while "data-again" in (page := steward.get(where).text):
         pass
     return page
+
+
+def test_a_file_with_semicolons_is_no_file_of_one_column(tmp_path: Path) -> None:
+    (tmp_path / "excel.csv").write_text("age;region\n31;north\n")
+    with pytest.raises(DataError, match="separated by semicolons"):
+        columns_in(tmp_path / "excel.csv")
 
 
 def test_a_steward_declares_a_dataset_from_a_file(tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ def release(
 
         signal = {"u": from_table(data, made.columns), "x0": read_start(x0)}
     worth = made.forecast(expected_sd)
-    plans.release(made, signal, account, delivery, forecast=lambda _: worth)
+    plans.release(made, signal, account, delivery, read=made.columns, forecast=lambda _: worth)
 
 
 @app.command(epilog="Example: oboro dynamics band published.csv -o band.html")

@@ -82,9 +82,12 @@ def release(
     not_negative: NotNegative = False,
 ) -> None:
     """Publishes the counts and pays for them from the ledger, whose unit is protected."""
+    from oboro.statistics.scope import columns_of
+
     account = open_ledger(ledger, counted.domain)
     plan = counted.plan(protected(account, counted.domain))
-    plans.release(plan, data, account, delivery, not_negative=not_negative)
+    read = [column.name for column in columns_of(plan.bins)]
+    plans.release(plan, data, account, delivery, not_negative=not_negative, read=read)
 
 
 @app.command(epilog="Example: oboro histogram check people.csv --domain people.toml")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,12 +78,13 @@ def release(
     delivery: Delivery,
     *,
     not_negative: bool = False,
+    read: Sequence[str] = (),
     forecast: Callable[[Forecast], Forecast] = lambda found: found,
     keep: Callable[[Release], Path] | None = None,
 ) -> None:
     """Shows the forecast, spends once, writes the release and its certificate; counts also at 0 or more if asked.
 
-    `forecast` says more of the forecast, from public facts. `keep` writes a release that goes into a folder.
+    `read` are the columns that a dry run looks for in the data. `forecast` says more of the forecast, from public facts. `keep` writes a release that goes into a folder.
     """
     from oboro.release import quote
     from oboro.release import run as run_plan
@@ -96,6 +97,9 @@ def release(
     if delivery.output is not None:
         check_output(plan, delivery.output, getattr(data, "data", data))  # with workers: what they read
     if delivery.dry_run:
+        file = getattr(data, "data", data)
+        if read and isinstance(file, str | Path) and os.path.isfile(file):  # a dry run does without, too
+            check_names(plan, file, read)
         terms = quote(plan, ledger)
         remaining = ledger.remaining
         if json:
@@ -121,6 +125,14 @@ def release(
         given_again=given_again,
         not_negative=not_negative,
     )
+
+
+def check_names(plan: Plan, data: object, read: Iterable[str]) -> None:
+    """Refuses data without the columns that a plan reads, by their names alone, which are public."""
+    from oboro.engine import open_data
+
+    person = () if plan.unit.column is None else (plan.unit.column,)
+    open_data(data).need(*read, *person)
 
 
 def check_delta(ledger: Ledger, delta: str | None) -> None:

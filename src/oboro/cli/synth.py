@@ -124,6 +124,13 @@ def draft(data: DataFile, output: To) -> None:
     for name, note in done.said.items():
         if name not in done.left_out:
             echo("  " + said(f"column {plain(name)}: {note}"))
+    if not done.columns:
+        raise DataError(
+            "nothing could be drafted",
+            given="data of which every column was left out",
+            needed="a column of numbers, of days as 2013-10-22, or of few texts",
+            fix="declare the columns by hand, or mend what is said of them",
+        )
 
 
 @app.command(epilog="Example: oboro synth forecast --domain people.toml --unit row --eps 1 --delta 1e-6")
@@ -165,14 +172,11 @@ def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: Delive
         echo(said(f"n = {n:,} rows, counted; under replace this number is public") + "\n", err=True)
         learned = replace(learned, n=str(n))
     plan = learned.plan(unit)
+    read = getattr(plan, "learned", plan.domain).names
     if not delivery.dry_run and (delivery.name is None or account.find(delivery.name) is None):
-        from oboro.engine import open_data
-
-        person = () if plan.unit.column is None else (plan.unit.column,)
-        read = getattr(plan, "learned", plan.domain).names
-        open_data(data).need(*read, *person)  # before a forecast is shown that nobody needs
+        plans.check_names(plan, data, read)  # before a forecast is shown that nobody needs
     with progress_bar():
-        plans.release(plan, data, account, delivery)
+        plans.release(plan, data, account, delivery, read=read)
 
 
 @app.command(

@@ -372,6 +372,7 @@ def release(
     plans.check_delta(account, counted.delta)
     plan = counted.plan(protected(account, counted.domain), expected_total)
     notes = _forgotten(plan, data)
+    read = [name for column in plan.domain for name in column.sources]
     with progress_bar(), spread_over(data, plan, workers, parts) as spread:
         plans.release(
             plan,
@@ -379,6 +380,7 @@ def release(
             account,
             delivery,
             forecast=lambda found: replace(found, notes=(*found.notes, *notes)),
+            read=read if plan.count is None else [*read, plan.count],
             keep=None if parts is None else lambda released: keep_list(released, parts, account),
         )
 

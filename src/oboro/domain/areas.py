@@ -307,8 +307,8 @@ def _columns(column: Areas, table: Any) -> dict[str, Any]:
     """The columns of the table that are needed, as Arrow arrays."""
     import pyarrow as pa
 
-    found = open_table(table)
     needed = [*column.levels[:-1], *column.sources]
+    found = open_table(table, needed)
     for name in needed:
         if found.column_names.count(name) != 1:
             raise DataError(
@@ -337,8 +337,8 @@ def _columns(column: Areas, table: Any) -> dict[str, Any]:
     return arrays
 
 
-def open_table(table: Any) -> Any:
-    """A public table, CSV or Parquet or what Arrow takes; columns of a CSV file are texts."""
+def open_table(table: Any, needed: Sequence[str], argument: str = "table") -> Any:
+    """A public table with the columns that are needed, CSV or Parquet or what Arrow takes; columns of a CSV file are texts."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -362,7 +362,7 @@ def open_table(table: Any) -> Any:
         )
     try:
         if path.suffix.lower() != ".parquet":
-            return texts_of(path, "table", empty_is_null=True)
+            return texts_of(path, argument, needed, empty_is_null=True)
         with pa.OSFile(str(path)) as source:
             return pq.read_table(source)
     except (OSError, pa.ArrowException) as error:

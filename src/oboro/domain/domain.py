@@ -200,7 +200,7 @@ class Domain:
         rules = {name: record.get(name) for name in RULES}
         try:
             return cls((column_from(column) for column in columns), labels, **rules)
-        except DomainError as error:
+        except InputError as error:
             if error.argument in RULES:  # whoever declares rules in a file writes TOML
                 error.fix = getattr(error.fix, "toml", error.fix)
                 error.given = f"{error.given}; declared in {where}"

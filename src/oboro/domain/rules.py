@@ -27,7 +27,7 @@ from typing import Any
 from oboro.domain.columns import Category, Column, Date, Integer, Real
 from oboro.domain.places import meant_place, place_of, places_of
 from oboro.domain.texts import texts_of
-from oboro.errors import DomainError, declaration, setting, told
+from oboro.errors import DomainError, InputError, declaration, setting, told
 from oboro.exact import rational, show
 from oboro.files import reads
 from oboro.kinds import nearest, shown
@@ -155,7 +155,7 @@ def _conditions(given: Any, names: Sequence[str]) -> list[Mapping[str, object]]:
         return []
     source = str(given) if isinstance(given, str | Path) else type(given).__name__
     if isinstance(given, str | Path):
-        given = _table(Path(given))
+        given = _table(Path(given), names)
     is_table = hasattr(given, "to_pylist")
     rows, named = _rows(given, source) if is_table else (given, [])
     rows = [rows] if isinstance(rows, Mapping) else rows
@@ -192,11 +192,11 @@ def _rows(table: Any, source: str) -> tuple[Any, list[str]]:
         ) from None
 
 
-def _table(path: Path) -> Any:
+def _table(path: Path, names: Sequence[str]) -> Any:
     reads(path)
     try:
-        return texts_of(path, "impossible")
-    except DomainError:
+        return texts_of(path, "impossible", names)
+    except InputError:
         raise
     except FileNotFoundError:
         raise DomainError(

@@ -52,6 +52,7 @@ from oboro.engine.protocol import (
 )
 from oboro.errors import DataError
 from oboro.privacy import Unit
+from oboro.separators import Header
 
 if TYPE_CHECKING:
     from oboro.arrays import Table
@@ -83,7 +84,7 @@ class DuckTable(Ordered):
     buckets: dict[tuple[str, str, int], Codes] = field(
         default_factory=dict, repr=False, compare=False
     )  # of a file: which have more rows than that
-    headed: bool = field(default=False, repr=False, compare=False)  # by the first line of a text file
+    header: Header | None = field(default=None, repr=False, compare=False)  # of a text file
     met: set[str] = field(default_factory=set, repr=False, compare=False)  # asked for, and there
     unsure: set[str] = field(
         default_factory=set, repr=False, compare=False
@@ -105,7 +106,9 @@ class DuckTable(Ordered):
         self.met.update(name for name in names if isinstance(name, str) and name in self.types)
         # the first line of a text file may be a record, if somebody left the header out; where a declared
         # column has been found in it, it is a header, and its names are public
-        if self.headed and not self.met and names:
+        if any(name not in self.types for name in names):
+            self.check_separator([name for name in names if isinstance(name, str)])
+        if self.header is not None and not self.met and names:
             raise self.lacks(names[0], hidden=True)
         Source.need(self, *names)
 

@@ -23,7 +23,7 @@ Nothing of this raises, warns, logs or takes another shape because of a value.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from hashlib import md5
@@ -37,6 +37,7 @@ from oboro.domain import Column, Domain
 from oboro.errors import DataError, DomainError, UnitError, setting
 from oboro.kinds import each_of, nearest, shown, takes
 from oboro.privacy import Unit
+from oboro.separators import Header
 
 T = TypeVar("T")
 Runs = tuple[tuple[int, int], ...]  # the first code of a run of codes that share a bin, and the bin; in order
@@ -90,6 +91,7 @@ class Source(ABC):
 
     types: Mapping[str, str]
     limits: ClassVar[Limits]
+    header: Header | None = None  # of a text file
 
     @property
     @abstractmethod
@@ -180,6 +182,11 @@ class Source(ABC):
                     needed="text, numbers, dates or times with a date",
                     fix=f"write column {name!r} as text",
                 )
+
+    def check_separator(self, wanted: Collection[str] | None = None, argument: str | None = None) -> None:
+        """Refuses a text file of which another separator gives more of the wanted columns; or, where none are asked for, more than one."""
+        if self.header is not None:
+            self.header.check(wanted, argument)
 
     def lacks(self, name: str, *, hidden: bool = False) -> DataError:
         """The error for a column that is not there; with `hidden` it does not say which are."""

@@ -177,7 +177,8 @@ def _from_file(path: Path, argument: str) -> DuckTable:
         table = in_microseconds(read_arrow(path))
         return _opened(table, edition, table=table)
     if name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
-        return _opened(open_text(path, "\t" if ".tsv" in name[-7:] else ","), edition, headed=True)
+        read = open_text(path, "\t" if ".tsv" in name[-7:] else ",")
+        return _opened(read, edition, header=read.header)
     if name.endswith(".parquet"):
         dataset, times, zones, half = coarse_times(path)
         return _opened(dataset, edition, times=times, zones=zones, unread=half, parquet=path)

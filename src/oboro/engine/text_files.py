@@ -28,6 +28,7 @@ import numpy as np
 from oboro.engine import records
 from oboro.errors import DataError
 from oboro.files import in_utf8
+from oboro.separators import Header
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +50,7 @@ class TextFile:
     delimiter: str
     names: tuple[str, ...]
     start: int  # of the first record
+    header: Header
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         import pyarrow as pa
@@ -165,7 +167,7 @@ def open_text(path: Path, delimiter: str) -> TextFile:
             needed="column names that differ in more than capital letters",
             fix="a first line such as age,region",
         )
-    return TextFile(path, delimiter, tuple(header), len(line))
+    return TextFile(path, delimiter, tuple(header), len(line), Header(path, delimiter, text))
 
 
 def _first_record(file: gzip.GzipFile | BufferedReader, delimiter: int) -> tuple[bytes, bool]:

@@ -150,6 +150,9 @@ def read_both(data: Data, synthetic: Any, domain: Domain | None = None) -> Both:
     real, made = (on_this_machine(open_data(table), "a quality report") for table in (data, synthetic))
     names = [name for name in made.types if name in real.types]
     if not names:
+        real.check_separator(tuple(made.types), "data")
+        made.check_separator(tuple(real.types), "synthetic")
+        real.check_separator()
         raise DataError(
             "the two tables share no column",
             given=f"real: {', '.join(real.types)}; synthetic: {', '.join(made.types)}",

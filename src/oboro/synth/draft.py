@@ -65,6 +65,7 @@ def draft(data: Data, path: str | Path) -> Draft:
     """
     _spare(Path(path))
     source = on_this_machine(open_data(data), "a draft")
+    source.check_separator()
     found = {name: _guess(source, name) for name in source.types}
     columns = [guess.column for guess in found.values() if guess.column is not None]
     left_out = tuple(name for name, guess in found.items() if guess.column is None)

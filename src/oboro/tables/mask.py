@@ -145,6 +145,7 @@ def _leading(domain: Domain, columns: int, other: str | None = None) -> Layout:
 def _listed(domain: Domain, cells: Any, argument: str) -> tuple[int, Integers]:
     """The listed combinations as keys of the first columns, with every value of those that the list leaves out."""
     source = open_data(cells, argument)
+    source.check_separator([name for column in domain for name in column.sources], argument)
     named = [column for column in domain if all(name in source.types for name in column.sources)]
     if not named:
         raise DataError(

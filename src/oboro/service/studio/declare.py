@@ -136,8 +136,9 @@ async def upload(request: Request, here: Steward) -> Response:
 
 def columns_in(path: Path) -> list[tuple[str, str]]:
     """Names and how they are stored: integer, real, category or date. No value is looked at but the heads of a text file."""
-    found = []
-    for name, kind in open_data(path).types.items():
+    found, source = [], open_data(path)
+    source.check_separator()
+    for name, kind in source.types.items():
         stored = str(kind).upper()
         if any(word in stored for word in ("INT", "LONG")):
             found.append((name, "integer"))

@@ -153,7 +153,7 @@ def _flat(totals: Mapping[Any, Any], names: Sequence[str]) -> Iterator[tuple[tup
 
 def _totals_in(names: Sequence[str], table: Any) -> dict[tuple[Any, ...], object]:
     """Totals from a table with the columns of a kind and one of numbers beside them."""
-    found = open_table(table)
+    found = open_table(table, names, "known")
     for name in names:
         if name not in found.column_names:
             raise DataError(
