@@ -356,7 +356,7 @@ ob.connect("stat.example", token="x") ==> ob.connect({fix}, token="x") and None
 # -- more of the same
 people.sql("SELECT AVG(age / 0) FROM people", eps="0.1") ==> people.sql("SELECT AVG(age) / 2 FROM people", eps="0.1")
 ob.statistics.Bins(domain["day"], period="weeks")
-ob.Session("people.csv", domain=domain, unit=ob.Unit.cells(), ledger=row_ledger)
+ob.Session("people.csv", domain=domain, unit=ob.Unit.cells(), ledger=row_ledger) ==> ob.Session("people.csv", domain=domain, unit=row_ledger.unit, ledger=row_ledger)
 replaced.oracle.conjunction([], "smokes", eps="0.1") ==> replaced.oracle.conjunction({fix}, "drinks2", eps="0.1")
 replaced.oracle.conjunction(["age"], "smokes", eps="0.1")
 replaced.oracle.conjunction(["drinks"], "smokes", eps="0.1", failure=2)
