@@ -90,7 +90,7 @@ def test_the_fix_is_the_ledger_that_protects_whom_the_file_states(oboro: Command
     line = RELEASES[what].format("person.toml")
     fix = json.loads(oboro(f"{line} --json")[2])["fix"]
     assert fix == (
-        "oboro ledger create new.ledger --dataset 'people of 2026' --unit person:who:5 --eps 9 --delta 1e-5"
+        "oboro ledger create new.ledger --dataset 'people of 2026' --domain person.toml --eps 9 --delta 1e-5"
     )
     assert oboro(fix.removeprefix("oboro "))[0] == 0
     Path("person.toml").write_text(Path("person.toml").read_text().replace("row.ledger", "new.ledger"))
@@ -144,3 +144,109 @@ def test_in_python_no_fix_protects_less(oboro: Command) -> None:
             with pytest.raises(ob.errors.UnitError) as refused:
                 ledger.price(unit, ob.Pure(1))
             assert (refused.value.fix, refused.value.argument) == (fix, "unit")
+
+
+@pytest.mark.parametrize("what", RELEASES)
+@pytest.mark.parametrize("line", ["unit = {}", "unit.kind = 'person'", 'impossible = "bad.csv"'])
+def test_what_is_said_below_service_is_not_passed_over(oboro: Command, what: str, line: str) -> None:
+    said = line.replace("{}", '{kind = "person", column = "who", max_rows = 5}')
+    Path("served.toml").write_text(DATA + f"[service]\nrows = 500\n{said}\n" + COLUMN)
+    code, out, err = oboro(RELEASES[what].format("served.toml"))
+    assert code == 4, out + err
+    assert "which is said of the whole file" in err
+    assert len(ob.Ledger.open("row.ledger").history()) == 1
+
+
+def test_the_fix_of_rows_in_a_ledger_of_replaced_persons_is_paid_from_that_ledger(oboro: Command) -> None:
+    person, budget = ob.Unit.person("who", 20, "replace"), ob.Approx(9, "1e-5")
+    ob.Ledger.create("replaced.ledger", dataset="x", unit=person, budget=budget).close()
+    line = (
+        "histogram release people.csv --domain row.toml --column age --eps 1 --ledger replaced.ledger --json"
+    )
+    fix = json.loads(oboro(line)[2])["fix"]
+    assert fix == '[unit]\nkind = "person"\ncolumn = "who"\nmax_rows = 20'
+    Path("row.toml").write_text(DATA + fix + COLUMN)
+    made = json.loads(oboro(line)[1])
+    assert (made["unit"]["kind"], made["unit"]["adjacency"], made["cost"]["eps"]) == (
+        "person",
+        "add/remove",
+        "2",
+    )
+
+
+def test_the_fix_of_cells_has_the_larger_of_each_limit(oboro: Command) -> None:
+    Path("cells.csv").write_text("age,n\n1,2\n")
+    Path("cells.toml").write_text('[unit]\nkind = "cells"\nmax_cells = 3\nmax_per_cell = 2\n' + COLUMN)
+    ob.Ledger.create("nine.ledger", dataset="x", unit=ob.Unit.cells(9, 1), budget=ob.Pure(9)).close()
+    line = (
+        "table release cells.csv --domain cells.toml --count n --eps 1 --ledger nine.ledger --json --dry-run"
+    )
+    fix = json.loads(oboro(line)[2])["fix"]
+    assert fix == '[unit]\nkind = "cells"\nmax_cells = 9\nmax_per_cell = 2'
+    Path("cells.toml").write_text(fix + COLUMN)
+    assert oboro(line)[0] == 0
+
+
+def test_of_two_columns_of_persons_no_ledger_is_proposed(oboro: Command) -> None:
+    ob.Ledger.create("house.ledger", dataset="x", unit=ob.Unit.person("house", 9), budget=ob.Pure(9)).close()
+    line = (
+        "histogram release people.csv --domain person.toml --column age --eps 1 --ledger house.ledger --json"
+    )
+    fix = json.loads(oboro(line)[2])["fix"]
+    assert fix.startswith("no unit protects both")
+    assert "create" not in fix
+
+
+@pytest.mark.parametrize("name", ["a:b", "a,replace", "a b", "it's", "x\ny", "日本", "a:7,replace", '"q'])
+def test_a_column_of_any_name_is_protected_by_the_ledger_of_the_fix(oboro: Command, name: str) -> None:
+    Path("the file.toml").write_text(
+        f'[unit]\nkind = "person"\ncolumn = {json.dumps(name)}\nmax_rows = 7\n' + COLUMN
+    )
+    line = "histogram release people.csv --domain 'the file.toml' --column age --eps 1 --ledger row.ledger --json"
+    fix = json.loads(oboro(line)[2])["fix"]
+    assert "--domain 'the file.toml'" in fix
+    assert oboro(fix.removeprefix("oboro "))[0] == 0
+    assert ob.Ledger.open("new.ledger").unit == ob.Unit.person(name, 7)
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("name", ["a:b", "a,replace", "x\ny", "a b"])
+def test_what_cannot_be_typed_is_not_shown_as_a_line_to_type(oboro: Command, name: str, there: bool) -> None:
+    domain = ob.Domain([ob.Integer("age", 0, 99)])
+    unit = ob.Unit.person(name, 7)
+    ob.save_plan(ob.histogram_plan(domain, "age", unit=unit, eps=1), "plan.toml")
+    fix = json.loads(oboro(f"run plan.toml people.csv --ledger {'row' if there else 'no'}.ledger --json")[2])[
+        "fix"
+    ]
+    if name == "a b":
+        assert oboro(fix.removeprefix("oboro "))[0] == 0
+        assert ob.Ledger.open("new.ledger" if there else "no.ledger").unit == unit
+    else:
+        assert "oboro ledger create" not in fix
+        assert "--domain" in fix
+
+
+@pytest.mark.parametrize(
+    ("typed", "unit"),
+    [
+        ("person:a:b:7", ob.Unit.person("a:b", 7)),
+        ("person:a,replace:7", ob.Unit.person("a,replace", 7)),
+        ("person:a:b:7,replace", ob.Unit.person("a:b", 7, "replace")),
+        ("person:a:b:", ob.Unit.person("a:b", 20)),
+    ],
+)
+def test_a_name_that_is_typed_with_a_colon_is_no_other_column(
+    oboro: Command, typed: str, unit: ob.Unit
+) -> None:
+    create = "ledger create new.ledger --dataset x --eps 1"
+    code, _, err = oboro(f"{create} --unit {typed} --json")
+    assert code == 4
+    Path("stated.toml").write_text(json.loads(err)["fix"])
+    assert oboro(f"{create} --domain stated.toml")[0] == 0
+    assert ob.Ledger.open("new.ledger").unit == unit
+
+
+def test_an_adjacency_that_is_misspelt_changes_nothing_else(oboro: Command) -> None:
+    create = "ledger create new.ledger --dataset x --eps 1"
+    for typed, fix in (("person:who:10,replce", "person:who:10,replace"), ("row,swap", "row")):
+        assert json.loads(oboro(f"{create} --unit {typed} --json")[2])["fix"] == f"--unit {fix}"

@@ -218,7 +218,7 @@ def test_a_first_line_that_may_be_a_record_is_not_shown(oboro: Command) -> None:
         ("query people.toml mean age --eps 1 --expected-n 0.5", "expected"),
         ("query people.toml mean age --rho 1", "oboro ledger create new.ledger --dataset people --unit row --rho 1"),
         ("histogram release people.csv --domain people.toml --column age --eps 1 --ledger city.ledger",
-         "oboro ledger create new.ledger --dataset city --unit row --eps 3"),
+         "no unit protects both: the ledger of this data, or a decision of who is protected"),
         ("histogram release people.csv --domain bare.toml --column age --eps 1 --ledger signal.ledger",
          "oboro ledger create new.ledger --dataset load --unit row --eps 3"),
         ("table release cells.csv --domain city.toml --count people --eps 1 --ledger people.ledger",

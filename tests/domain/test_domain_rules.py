@@ -186,3 +186,103 @@ def test_a_column_may_have_the_name_of_an_entry_of_the_file(tmp_path: Path) -> N
     file = tmp_path / "people.toml"
     file.write_text(COLUMNS.replace('"code"', '"count"') + "\n[labels]\ncount = 'how many'\n")
     assert ob.Domain.from_toml(file).label("count") == "how many"
+
+
+PERSON = '{kind = "person", column = "who", max_rows = 10}'
+HOME = "\n[[columns]]\nkind = 'integer'\nname = 'age'\nlow = 0\nhigh = 9\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[service]\nrows = 500\nunit = {}", "[service]"),
+        ("service.unit = {}", "[service]"),
+        ("[service.unit]\nkind = 'row'", "[service]"),
+        ("[labels]\nunit = {}", "[labels]"),
+        ("[labels.unit]\nkind = 'row'", "[labels]"),
+        ("[known]\nunit = {}", "[known]"),
+        ("[known.age]\n3 = 5\nunit = {}", "[known.age]"),
+        ("[sums]\nunit = {}", "[sums]"),
+        ("[unit]\nkind = 'row'\nunit = {}", "[unit]"),
+        ("[[impossible]]\nage = 3\nunit = {}", "[[impossible]]"),
+        ("[system]\nunit = {}", "[system]"),
+        ("[tables]\nunit = {}", "[tables]"),
+        ("[tables.stays]\ndata = 'a.csv'\nunit = {}", "[tables.stays]"),
+    ],
+)
+def test_a_unit_is_read_or_refused_wherever_it_stands(tmp_path: Path, text: str, place: str) -> None:
+    file = tmp_path / "people.toml"
+    file.write_text(text.replace("{}", PERSON) + HOME)
+    with pytest.raises(DomainError, match="which is said of the whole file") as refused:
+        ob.domain.read_toml(file)
+    assert f"{place} holds unit" in refused.value.message
+    line = str(refused.value.fix).partition("\n")[0]
+    assert line.startswith("unit = {kind = ")
+    file.write_text(line + HOME)
+    assert ob.privacy.unit_from(ob.domain.read_toml(file)["unit"]).kind in ("person", "row")
+
+
+@pytest.mark.parametrize("at", ["[columns.unit]\nkind = 'row'", "unit.kind = 'row'", "unit = {kind = 'row'}"])
+def test_a_unit_of_a_column_is_refused(tmp_path: Path, at: str) -> None:
+    (tmp_path / "people.toml").write_text(HOME + at)
+    with pytest.raises(DomainError, match="column 'age' holds unit") as refused:
+        ob.Domain.from_toml(tmp_path / "people.toml")
+    assert str(refused.value.fix) == 'unit = {kind = "row"}\n\n[[columns]]'
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ('impossible = "bad.csv"', "whole file"),
+        ('data = "a.csv"', "whole file"),
+        ('ledger = "a.ledger"', "whole file"),
+        ("draft = true", "whole file"),
+        ('columns = [{kind = "integer", name = "b"}]', "whole file"),
+        ("rosw = 5", "did you mean 'rows'"),
+        ("max_rows = 5", "nobody reads"),
+    ],
+)
+def test_what_a_service_alone_would_refuse_is_refused_by_whoever_reads_the_file(
+    tmp_path: Path, line: str, place: str
+) -> None:
+    file = tmp_path / "people.toml"
+    file.write_text(f"[service]\nrows = 500\n{line}\n{HOME}")
+    with pytest.raises(DomainError, match=place):
+        ob.domain.read_toml(file)
+    for service in ("service = 5", "[[service]]\nunit.kind = 'row'"):
+        file.write_text(service + HOME)
+        with pytest.raises(DomainError, match="service is not understood"):
+            ob.domain.read_toml(file)
+    file.write_text('[service]\nrows = 500\nedition = "2"\nsharing = true\napprove_above = "0.1"\n' + HOME)
+    assert ob.Domain.from_toml(file).names == ("age",)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("[Unit]\nkind = 'row'", "unit"),
+        ("units.kind = 'row'", "unit"),
+        ("[[units]]\nkind = 'row'", "unit"),
+        ("impossibel = 'bad.csv'", "impossible"),
+        ("Impossible = 'bad.csv'", "impossible"),
+        ("[knwon.age]\n3 = 5", "known"),
+        ("[Service]\nrows = 5", "service"),
+    ],
+)
+def test_an_entry_that_is_misspelt_is_refused_with_the_one_that_was_meant(
+    tmp_path: Path, text: str, meant: str
+) -> None:
+    (tmp_path / "people.toml").write_text(text + HOME)
+    with pytest.raises(DomainError, match=f"did you mean '{meant}'"):
+        ob.Domain.from_toml(tmp_path / "people.toml")
+
+
+def test_columns_and_values_may_be_called_as_entries_of_the_file_are(tmp_path: Path) -> None:
+    file = tmp_path / "people.toml"
+    file.write_text(
+        "[labels]\nunit = 'which'\n[known.unit]\ndata = 3\nledger = 4\n[[impossible]]\nunit = 'count'\n"
+        "[[columns]]\nkind = 'category'\nname = 'unit'\nvalues = ['data', 'ledger', 'count']\n"
+    )
+    assert ob.Domain.from_toml(file).label("unit") == "which"
+    file.write_text("unit.kind = 'row'\n[tables.unit]\ndata = 'a.csv'\n[tables.ledger]\ndata = 'b.csv'\n")
+    assert set(ob.domain.read_toml(file)["tables"]) == {"unit", "ledger"}

@@ -28,6 +28,7 @@ from oboro.privacy import (
     parallel,
     translate,
 )
+from oboro.privacy.unit import check_unit, protecting_both
 
 HUNDRED = Repeated(LaplaceNoise(10, discrete=False), 100)
 
@@ -195,6 +196,78 @@ def test_units_translate_only_where_it_is_proved() -> None:
         with pytest.raises(ParameterError, match="below 1"):  # (1 + e^eps) delta may be no promise at all
             translate(Approx(eps, delta), row, other)
     assert translate(Approx(10**9, 0), row, other) == Approx(2 * 10**9, 0)
+
+
+ADJACENCIES = ("add/remove", "replace")
+SMALL = [
+    *(Unit.row(adjacency) for adjacency in ADJACENCIES),
+    *(Unit.person(column, rows, a) for column in ("who", "house") for rows in (1, 3) for a in ADJACENCIES),
+    *(Unit.cells(most, each, a) for most in (1, 3) for each in (1, 2) for a in ADJACENCIES),
+    *(Unit.signal(distance, norm) for distance in (1, 2) for norm in (1, 2, "inf")),
+]
+
+
+def holds(unit: Unit, other: Unit) -> bool:
+    """Whether neighbours for `other` are few steps apart for `unit`, written down apart from the sources."""
+    if unit.kind == "signal" or other.kind == "signal":
+        same = (unit.kind, unit.norm) == (other.kind, other.norm)
+        return same and (unit.distance or 0) >= (other.distance or 0)
+    if unit.adjacency == "replace" and other.adjacency != "replace":
+        return False
+    if unit.kind == "cells" or other.kind == "cells":
+        limits = [((one.max_cells or 0), (one.max_per_cell or 0)) for one in (unit, other)]
+        return unit.kind == other.kind and all(a >= b for a, b in zip(*limits, strict=True))
+    return other.kind == "row" or (unit.kind, unit.column) == (other.kind, other.column)
+
+
+@pytest.mark.parametrize("wanted", SMALL, ids=str)
+def test_what_is_proposed_for_two_units_protects_all_that_either_protects(wanted: Unit) -> None:
+    """And a ledger for it, or that there is, then takes the plan. Nothing is proposed only where no unit does."""
+    for made_for in SMALL:
+        try:
+            check_unit(made_for, wanted, Pure(3))
+        except UnitError as refused:
+            error = refused
+        else:
+            assert holds(made_for, wanted)
+            continue
+        settings = {name: value for _, name, value in getattr(error.fix, "settings", ())}
+        if not settings:
+            assert not any(holds(unit, made_for) and holds(unit, wanted) for unit in SMALL), (
+                made_for,
+                wanted,
+            )
+            assert "ledger create" not in str(error.fix)
+            continue
+        both = settings["unit"]
+        assert isinstance(both, Unit)
+        assert holds(both, made_for), (made_for, wanted, both)
+        assert holds(both, wanted), (made_for, wanted, both)
+        ledger = (
+            both if "budget" in settings else wanted
+        )  # a second ledger only where this one takes no such plan
+        assert settings.get("budget", Pure(3)) == Pure(3)
+        assert translate(Pure(1), both, ledger).eps in (1, 2)  # type: ignore[union-attr]
+        if "budget" in settings:
+            with pytest.raises(UnitError):
+                translate(Pure(1), both, wanted)
+
+
+def test_what_is_proposed_for_two_units_is_the_least() -> None:
+    row, replaced = Unit.row(), Unit.person("who", 10, "replace")
+    who = Unit.person("who", 10)
+    assert protecting_both(row, replaced) == protecting_both(replaced, row) == who
+    assert protecting_both(Unit.row("replace"), replaced) == replaced
+    assert protecting_both(Unit.person("who", 5, "replace"), who) == Unit.person("who", 5)
+    assert protecting_both(Unit.cells(3, 2), Unit.cells(9, 1)) == Unit.cells(9, 2)
+    assert protecting_both(Unit.cells(3, 2, "replace"), Unit.cells(9, 1)) == Unit.cells(9, 2)
+    assert protecting_both(Unit.signal(3), Unit.signal(1)) == Unit.signal(3)
+    for one, other in (
+        (who, Unit.person("house", 10)),
+        (Unit.signal(1), Unit.signal(1, 1)),
+        (row, Unit.cells()),
+    ):
+        assert protecting_both(one, other) is None
 
 
 def test_two_steps_of_renyi_cover_every_pair_of_steps_and_the_printed_factor_does_not() -> None:

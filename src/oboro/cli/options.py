@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from oboro.cli.terminal import echo, hold
+from oboro.cli.terminal import IN_A_FILE, as_table, echo, hold
 from oboro.errors import DataError, InputError, LedgerError, ParameterError, UnitError, told
 from oboro.kinds import nearest
-from oboro.language import aligned, labelled, said
+from oboro.language import Lines, aligned, labelled, plain, said
 
 if TYPE_CHECKING:
     from oboro.domain import Domain
@@ -190,10 +190,18 @@ def read_unit(text: str | None, domain_file: Path | None = None, argument: str =
 def _unit(text: str) -> Unit:
     """A unit as it is typed."""
     from oboro.privacy import Unit
+    from oboro.privacy.unit import ADJACENCIES
 
     body, comma, adjacency = text.partition(",")
     adjacency = adjacency.strip() if comma else "add/remove"
     kind, *parts = body.split(":")
+    if kind in ("row", "person", "cells") and adjacency not in ADJACENCIES and ":" not in adjacency:
+        raise UnitError(  # here, for what was typed before the comma stays
+            "adjacency is unknown",
+            given=f"--unit {text}",
+            needed='"add/remove" or "replace"',
+            fix=_meant(kind, parts, nearest(adjacency, ADJACENCIES) or "add/remove"),
+        )
     if kind == "row" and not parts:
         return Unit.row(adjacency)
     if kind == "person" and len(parts) == 2:
@@ -205,6 +213,15 @@ def _unit(text: str) -> Unit:
     if kind == "signal" and 1 <= len(parts) <= 2 and (not comma or adjacency == "replace"):
         return Unit.signal(*parts)
     close = nearest(kind, _KINDS) if kind not in _KINDS else None
+    if (
+        kind == "person" and parts and (len(parts) > 2 or ":" in adjacency)
+    ):  # part of the name would be another one
+        raise UnitError(
+            "--unit takes no name of a column with a colon or a comma",
+            given=f"--unit {text}",
+            needed="person:COLUMN:MAX_ROWS, or a file that states the unit",
+            fix=_in_a_file(text),
+        )
     raise UnitError(
         "--unit is not understood" + (f": did you mean {close!r}?" if close else ""),
         given=f"--unit {text}",
@@ -225,6 +242,18 @@ def _meant(kind: str, parts: Sequence[str], adjacency: str) -> str:
     ]
     beside = ",replace" if adjacency == "replace" else ""
     return f"--unit {shlex.quote(':'.join([kind, *held]) + beside)}"
+
+
+def _in_a_file(text: str) -> Lines:
+    """A person whose column has a name that cannot be typed, as a file states it: the last number is the limit."""
+    from oboro.privacy import Unit
+    from oboro.privacy.unit import ADJACENCIES
+
+    body, _, adjacency = text.rpartition(",")
+    body, adjacency = (body, adjacency) if adjacency in ADJACENCIES else (text, "add/remove")
+    column, _, rows = body.partition(":")[2].rpartition(":")
+    most = int(rows) if _is_count(rows) and 0 < int(rows) <= 2**31 else 20
+    return as_table(Unit.person(column, most, adjacency))
 
 
 def _is_count(part: str) -> bool:
@@ -314,17 +343,27 @@ def open_ledger(
         said_there = False
         with suppress(InputError):  # what is wrong with the file is said when it is read
             said_there = declared is not None and "unit" in read_toml(declared)
-        protects = f"--domain {shlex.quote(str(declared))}" if said_there else f"--unit {unit}"
+        protects = f"--domain {shlex.quote(str(declared))}" if said_there else f"--unit {shlex.quote(unit)}"
         place = shlex.quote(where or "city.ledger")
         raise LedgerError(
             "there is no ledger here",
             given=told(ledger=where),
             needed="a ledger that was created for this data",
-            fix=f"oboro ledger create {place} --dataset {shlex.quote(_called(where))} {protects} {budget}",
+            fix=f"oboro ledger create {place} --dataset {shlex.quote(_called(where))} {protects} {budget}"
+            if said_there or _is_typed(unit)
+            else IN_A_FILE,
         )
     opened = Ledger.open(where)
-    hold(opened)
+    hold(opened, declared)
     return opened
+
+
+def _is_typed(unit: str) -> bool:
+    """Whether `--unit` takes this text, which a name of a column stands in."""
+    try:
+        return unit == plain(unit) and bool(_unit(unit))
+    except InputError:
+        return False
 
 
 def protected(ledger: Ledger, declared: Path | None, argument: str | None = "domain") -> Unit:

@@ -18,12 +18,13 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from oboro.errors import Declaration, OboroError, Settings
+from oboro.errors import Declaration, InputError, OboroError, Settings
 from oboro.language import Lines, chosen, left, plain, said, without_password
 
 if TYPE_CHECKING:
@@ -128,11 +129,13 @@ def trace(kind: type[BaseException], error: BaseException, where: TracebackType 
 
 _TOML = ("missing", "low", "high", "step", "region", "level", "kind", "values", "first", "last", "sigma", "n")
 _held: list[Ledger] = []  # the ledger that the running command opened: what is proposed is about its data
+_declared: list[Path] = []  # the file that it read, which may state who is protected
 
 
-def hold(ledger: Ledger | None) -> None:
-    """Remembers the ledger of the command that runs, or forgets the one of the last."""
+def hold(ledger: Ledger | None, declared: Path | None = None) -> None:
+    """Remembers the ledger of the command that runs, and the file that declares its data, or forgets those of the last."""
     _held[:] = [] if ledger is None else [ledger]
+    _declared[:] = [] if declared is None else [declared]
 
 
 def typed(part: str, options: Mapping[str, str] | None = None, *, shown: str | None = None) -> str:
@@ -149,7 +152,7 @@ def typed(part: str, options: Mapping[str, str] | None = None, *, shown: str | N
     if any(hasattr(value, "unconditional") for _, _, value in settings):
         return _new_ledger({name: value for _, name, value in settings})
     if len(settings) == 1 and part == settings[0][0] and _is_of_a_file(settings[0][2], known):
-        return _as_table(settings[0][2])
+        return as_table(settings[0][2])
     words = {fragment: plain(_option(fragment, name, value, known)) for fragment, name, value in settings}
     if words and part == ", ".join(words):
         fragment, name, _ = settings[0]
@@ -169,7 +172,11 @@ def complaint(error: OboroError) -> str:
     for label, part in (("given", error.given), ("needed", error.needed), ("fix", error.fix)):
         if part is not None:
             shown = typed(part, shown=said(plain(part)))
-            shown = said(shown) if shown.startswith("without ") or ", without --" in shown else shown
+            shown = (
+                said(shown)
+                if shown.startswith("without ") or ", without --" in shown or shown == IN_A_FILE
+                else shown
+            )
             lines.append(f"  {left(said(label), 7)} " + shown.replace("\n", "\n" + " " * 10))
     return "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))
 
@@ -282,13 +289,17 @@ def _named(text: str, known: Mapping[str, str]) -> str:
 
 
 def _is_of_a_file(value: object, known: Mapping[str, str]) -> bool:
-    """Whether it is a unit that is to be stated in the file that was read: there is no option for it, and the ledger has it."""
-    return (
-        hasattr(value, "adjacency") and "unit" not in known and bool(_held) and _held[0].unit == value
-    ) or (hasattr(value, "adjacency") and not {"unit", "ledger"} & {*known} and not _held)
+    """Whether it is a unit that is to be stated in the file that was read: no option takes it, and the ledger accounts for it."""
+    from oboro.privacy.unit import accounts_for
+
+    if not hasattr(value, "adjacency"):
+        return False
+    if "unit" in known:
+        return not can_be_typed(value)
+    return accounts_for(_held[0].unit, value) if _held else "ledger" not in known  # type: ignore[arg-type]
 
 
-def _as_table(unit: Any) -> Lines:
+def as_table(unit: Any) -> Lines:
     """A unit as a file states it."""
     facts = {name: value for name, value in unit.to_dict().items() if value != "add/remove"}
     lines = (f"{name} = {plain(json.dumps(value, ensure_ascii=False))}" for name, value in facts.items())
@@ -298,7 +309,7 @@ def _as_table(unit: Any) -> Lines:
 def _unit_place(unit: Any, known: Mapping[str, str]) -> str:
     """A unit as this command takes it, or as the ledger is created that it would need."""
     if "unit" in known:
-        return f"--unit {unit_text(unit)}"
+        return f"--unit {shlex.quote(unit_text(unit))}"
     if _is_of_a_file(unit, known):
         return f"the unit of the file: {unit_text(unit)}"
     return _new_ledger({"unit": unit})
@@ -315,6 +326,40 @@ def unit_text(unit: Any) -> str:
     return ":".join([unit.kind, *(str(part) for part in parts)]) + replace
 
 
+def can_be_typed(unit: Any) -> bool:
+    """Whether `--unit` takes it for what it is: not with a colon, a comma or a line end in the name of its column."""
+    from oboro.cli.options import read_unit
+
+    text = unit_text(unit)
+    try:
+        return plain(text) == text and bool(read_unit(text) == unit)
+    except InputError:
+        return False
+
+
+def _protecting(unit: Any) -> str | None:
+    """A unit as `oboro ledger create` takes it: by the file that states it, or typed. None where neither can be."""
+    typable = can_be_typed(unit)
+    known = bool(_held) and _held[0].unit == unit and typable  # nothing new is proposed
+    file = str(_declared[0]) if _declared else ""
+    if file and not known and file == plain(file) and _states(_declared[0], unit):
+        return f"--domain {shlex.quote(file)}"
+    return f"--unit {shlex.quote(unit_text(unit))}" if typable else None
+
+
+def _states(declared: Path, unit: Any) -> bool:
+    from oboro.domain import read_toml
+    from oboro.privacy import unit_from
+
+    try:
+        return bool(unit_from(read_toml(declared).get("unit")) == unit)
+    except InputError:  # it states nobody
+        return False
+
+
+IN_A_FILE = "a ledger that is created with --domain, and a file whose [unit] names the column: --unit takes no such name"
+
+
 def _new_ledger(values: Facts) -> str:
     """A budget, and perhaps a unit, as `oboro ledger create` takes them."""
     held = _held[0] if _held else None
@@ -322,9 +367,11 @@ def _new_ledger(values: Facts) -> str:
     unit = values.get("unit", None if held is None else held.unit)
     dataset = "TEXT" if held is None else shlex.quote(held.dataset)
     price = "--eps NUMBER" if held is None else budget_text(held.budget)
+    protects = "--unit UNIT" if unit is None else _protecting(unit)
+    if protects is None:
+        return IN_A_FILE
     return plain(
-        f"oboro ledger create new.ledger --dataset {dataset} "
-        f"--unit {'UNIT' if unit is None else shlex.quote(unit_text(unit))} "
+        f"oboro ledger create new.ledger --dataset {dataset} {protects} "
         f"{price if budget is None else budget_text(budget)}"
     )
 

@@ -111,13 +111,28 @@ def _mended(kind: str, given: Mapping[str, object], besides: tuple[str, ...]) ->
 # What a TOML file says about a dataset: its domain, and for commands also who is protected, and where data and ledger are.
 DECLARES = ("columns", "labels", *RULES, "unit", "data", "ledger", "draft", "name", "count", "service")
 
+SERVED = ("rows", "edition", "sharing", "approve_above")  # what [service] says there: how a service serves it
 
 _OF_THE_FILE = tuple(name for name in DECLARES if name not in ("columns", "name"))
 
 
 def _as_toml(value: object) -> str:
-    simple = isinstance(value, str | int | float | list)
-    return plain(json.dumps(value, ensure_ascii=False, default=str)) if simple else "..."
+    """A value on one line, as a file says it; of a very long one that it is there."""
+    written = plain(_inline(value))
+    return written if len(written) <= 500 else "..."
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, dict):
+        parts = (
+            f"{name if re.fullmatch(r'[A-Za-z0-9_-]+', name) else json.dumps(name, ensure_ascii=False)} = {_inline(one)}"
+            for name, one in value.items()
+        )
+        return f"{{{', '.join(parts)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inline, value))}]"
+    texts = isinstance(value, str | bool)
+    return json.dumps(value, ensure_ascii=False) if texts else str(value)  # numbers, days and times
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +417,7 @@ def read_toml(path: str | Path, argument: str | None = None) -> Record:
             needed="numbers of at most 4,300 digits, and a few tables within one another",
         ) from None
     _refuse_misplaced(str(path), record, text)
+    _check_service(str(path), record)
     comments = [found for found in _TEXTS_AND_COMMENTS.findall(text) if found]
     if any(_NOT_PRIVATE.search(comment) for comment in comments):
         raise _still_a_draft(str(path), "its line # NOT PRIVATE")
@@ -436,24 +452,35 @@ _OF_ANY_FILE = (*DECLARES, "horizon", "sigma", "tables", "system")
 def _refuse_misplaced(where: str, record: Record, text: str) -> None:
     """Refuses what is said of the whole file below a line in brackets: TOML takes it for a part of that table."""
     columns = [one for one in _listed(record.get("columns")) if isinstance(one, dict)]
-    names = {name for one in columns for name in (one.get("name"), *_listed(one.get("names")))}
+    names = {
+        name
+        for one in columns
+        for name in (one.get("name"), *_listed(one.get("names")), *_listed(one.get("levels")))
+    }
     places: list[tuple[str, object, Callable[[str, object], bool]]] = [
-        ("[unit]", record.get("unit"), lambda name, value: True)
+        (f"[{table}]", record.get(table), lambda name, value: True) for table in ("unit", "service", "system")
     ]
+    if isinstance(tables := record.get("tables"), dict):  # which may have any name, and have data
+        entries = [("[tables]", tables), *((f"[tables.{name}]", one) for name, one in tables.items())]
+        places += [
+            (place, one, lambda name, value: name in ("unit", "ledger") and "data" not in _table(value))
+            for place, one in entries
+        ]
     if columns:
-        known = record.get("known")
-        totals = known.items() if isinstance(known, dict) else ()
+        totals = _table(record.get("known")).items()
         by_name: list[tuple[str, object]] = [
             *((f"[{table}]", record.get(table)) for table in ("labels", "sums", "known")),
             *(("[[impossible]]", one) for one in _listed(record.get("impossible"))),
         ]
         places += [(place, table, lambda name, value: name not in names) for place, table in by_name]
         places += [
-            (f"[known.{name}]", one, lambda name, value: isinstance(value, str)) for name, one in totals
+            (f"[known.{name}]", one, lambda name, value: not isinstance(value, int)) for name, one in totals
         ]
     for place, table, is_misplaced in places:
-        for name, value in table.items() if isinstance(table, dict) else ():
-            if name in _OF_ANY_FILE and not isinstance(value, dict) and is_misplaced(name, value):
+        for name, value in _table(table).items():
+            if name == "columns" and not any(_table(one) for one in _listed(value)):
+                continue  # a word that is misspelt
+            if name in _OF_ANY_FILE and is_misplaced(name, value):
                 first = re.search(r"^[ \t]*(\[.*\])", text, re.MULTILINE)
                 raise DomainError(
                     f"{where}: {place} holds {name}, which is said of the whole file",
@@ -462,6 +489,23 @@ def _refuse_misplaced(where: str, record: Record, text: str) -> None:
                     fix=Lines(f"{name} = {_as_toml(value)}\n\n{plain(first[1]) if first else place}"),
                     argument=name,
                 )
+
+
+def _check_service(where: str, record: Record) -> None:
+    """[service] is read by a service alone: what is wrong with it is said to whoever reads the file."""
+    served = record.get("service", {})
+    if not isinstance(served, dict):
+        raise DomainError(
+            f"{where}: service is not understood",
+            given=shown(served),
+            needed="a table",
+            fix=Lines("[service]\nrows = 200_000"),
+        )
+    check_entries(f"{where}: [service]", served, SERVED)
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _listed(value: object) -> list[Any]:

@@ -9,7 +9,7 @@ Add/remove at eps implies replace at 2 eps: take the old one out, put the new on
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -204,32 +204,55 @@ def translate(guarantee: Guarantee, made_for: Unit, wanted: Unit) -> Guarantee:
 
 
 def check_unit(made_for: Unit, wanted: Unit, budget: Guarantee) -> None:
-    """Refuses a unit about which a ledger for `wanted` accounts nothing. What the error proposes never protects less than
-    either of them says: the ledger's unit, where that protects all that `made_for` does, or a ledger of this budget for `made_for`."""
-    if not _same_or_wider(made_for, wanted):
-        message = "the plan protects another unit than the ledger"
-    elif made_for.adjacency == "replace" != wanted.adjacency:
-        message = "a promise about replacing a unit says nothing about adding or removing one"
-    else:
+    """Refuses a unit about which a ledger for `wanted` accounts nothing. What the error proposes protects all that either of them
+    says: a unit that this ledger accounts for, or where it accounts for none, a ledger of this budget. Where no unit protects
+    both, somebody has to decide, and nothing is proposed."""
+    if accounts_for(wanted, made_for):
         return
+    both = protecting_both(made_for, wanted)
     raise UnitError(
-        message,
+        "a promise about replacing a unit says nothing about adding or removing one"
+        if _same_or_wider(made_for, wanted)
+        else "the plan protects another unit than the ledger",
         given=f"plan: {made_for}",
         needed=f"ledger: {wanted}",
-        fix=setting(unit=wanted)
-        if _protects_all(wanted, made_for)
-        else setting(unit=made_for, budget=budget),
+        fix="no unit protects both: the ledger of this data, or a decision of who is protected"
+        if both is None
+        else setting(unit=both)
+        if accounts_for(wanted, both)
+        else setting(unit=both, budget=budget),
         argument="unit",
     )
 
 
-def _protects_all(unit: Unit, other: Unit) -> bool:
-    """Whether a promise about `unit` is one about `other`, too, be it of a worse guarantee: a person's rows hold each of them."""
-    if unit.adjacency == "replace" != other.adjacency:
-        return False
-    if unit.kind == "person" and other.kind == "row":
-        return True
-    return _same_or_wider(unit, other)
+def accounts_for(wanted: Unit, made_for: Unit) -> bool:
+    """Whether a ledger for `wanted` can pay for plans that protect `made_for`: `translate` says at which price."""
+    replaced = made_for.adjacency == "replace" != wanted.adjacency
+    return _same_or_wider(made_for, wanted) and not replaced
+
+
+def protecting_both(made_for: Unit, wanted: Unit) -> Unit | None:
+    """The least unit that protects all that either protects, be it at a worse guarantee; None where there is none.
+
+    The rows of a person hold each of them; adding and removing hold replacing, in two steps; larger limits hold smaller ones. A person
+    is whole whatever `max_rows` says: the limit of `made_for` is kept where it has one.
+    """
+    adjacency = "replace" if made_for.adjacency == wanted.adjacency == "replace" else "add/remove"
+    if made_for.kind == "signal" and (wanted.kind, wanted.norm) == ("signal", made_for.norm):
+        return max(made_for, wanted, key=lambda unit: unit.distance or 0)
+    if made_for.kind == wanted.kind == "cells":
+        cells, each = (
+            max(getattr(made_for, name) or 0, getattr(wanted, name) or 0)
+            for name in ("max_cells", "max_per_cell")
+        )
+        return Unit.cells(cells, each, adjacency)
+    kinds = {made_for.kind, wanted.kind}
+    if kinds == {"row"}:
+        return Unit.row(adjacency)
+    person = made_for if made_for.kind == "person" else wanted
+    if kinds <= {"row", "person"} and {made_for.column, wanted.column} <= {None, person.column}:
+        return replace(person, adjacency=adjacency)
+    return None
 
 
 def _same_or_wider(made_for: Unit, wanted: Unit) -> bool:
@@ -284,6 +307,6 @@ def _adjacency(adjacency: str) -> str:
             "adjacency is unknown",
             given=told(adjacency=repr(adjacency)),
             needed='"add/remove" or "replace"',
-            fix=setting(unit=Unit.row("replace")),
+            fix=setting(adjacency="replace"),
         )
     return adjacency

@@ -21,6 +21,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from oboro.domain import Domain, Integer, read_toml
+from oboro.domain.domain import SERVED
 from oboro.errors import DataError, ParameterError, told
 from oboro.exact import positive, whole
 from oboro.kinds import nearest, shown
@@ -105,7 +106,6 @@ _WORDS = (
     "datasets",
     "studio",
 )
-SERVED = ("rows", "edition", "sharing", "approve_above")
 _DATASET = ("declared", *SERVED, "count")
 
 
@@ -224,7 +224,7 @@ def _dataset(file: Path, record: Record) -> Dataset:
     _known(file, record, _DATASET)
     declared = file.parent / _text(file, record, "declared", None)
     found = read_toml(declared, "declared")
-    record = {**_served(declared, found.get("service", {})), **record}
+    record = {**found.get("service", {}), **record}  # the service's own file goes before the declaration
     for key in ("data", "ledger"):
         if not isinstance(found.get(key), str):
             raise DataError(
@@ -250,19 +250,6 @@ def _dataset(file: Path, record: Record) -> Dataset:
         approve_above=None if above is None else positive("approve_above", above),
         table=declared.stem,
     )
-
-
-def _served(declared: Path, record: object) -> Record:
-    """What a declaration itself says about how it is served, in a table [service]; the service's own file goes before it."""
-    if not isinstance(record, dict):
-        raise ParameterError(
-            f"{declared}: service is not understood",
-            given=shown(record),
-            needed="a table",
-            fix=Lines("[service]\nrows = 200_000"),
-        )
-    _known(declared, record, SERVED)
-    return record
 
 
 def dataset_from(declared: Path) -> Dataset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from oboro.engine import count_cells
 from oboro.errors import DomainError, ParameterError, UnitError, question, setting, told
 from oboro.exact import Number, rational, show
 from oboro.noise.bits import Bits
-from oboro.privacy import Unit
 from oboro.records import inline
 from oboro.release import Forecast, Pair, register
 from oboro.statistics.scope import Scope, ScopedPlan
@@ -49,11 +48,12 @@ class Smooth:
 def check_scope(scope: Scope) -> Scope:
     """Smooth sensitivity is about one replaced value among n, n public."""
     if not scope.replaced or scope.rows != 1 or not scope.n:
+        single = replace(scope.unit, adjacency="replace", max_rows=1)
         raise UnitError(
             "smooth sensitivity is for replaced units with one row each, and a public n",
             given=f"{scope.unit}, " + told(n=f"{scope.n}"),
-            needed=setting(unit=Unit.row("replace")) + ", and at least one row",
-            fix=setting(unit=Unit.row("replace")),
+            needed=setting(unit=single) + ", and at least one row",
+            fix=setting(unit=single),
         )
     if scope.by:
         raise DomainError(
@@ -169,7 +169,7 @@ class SmoothQuantilePlan(SmoothPlan, ScopedPlan):
                 "smooth sensitivity is for units with one row each",
                 given=str(self.unit),
                 needed="one row for each unit",
-                fix=setting(unit=Unit.row()),
+                fix=setting(unit=replace(self.unit, max_rows=1)),
             )
         self.scope.check_whole("a smooth release has")
         if not 0 <= self.q <= 1 or not isinstance(self.column, Integer | Real | Date):

@@ -149,7 +149,7 @@ def check_facts(domain: Domain, unit: Unit, n: object, n_min: object) -> None:
             "the Gaussian method protects rows",
             given=str(unit),
             needed="a unit of rows",
-            fix=setting(unit=Unit.row("replace")),
+            fix=setting(method="quality"),
         )
     if len(domain) > MOST_COLUMNS:
         raise DomainError(

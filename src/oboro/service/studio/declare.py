@@ -19,6 +19,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 
 from oboro.domain import Domain
+from oboro.domain.domain import SERVED
 from oboro.domain.rules import RULES
 from oboro.engine import check_columns, open_data
 from oboro.errors import DataError, OboroError, ParameterError
@@ -29,7 +30,6 @@ from oboro.privacy import Approx, Pure, Unit, unit_from
 from oboro.records import Record
 from oboro.service.arrivals import Account, Arrivals, Progress
 from oboro.service.desk import Unknown
-from oboro.service.settings import SERVED
 from oboro.service.studio.page import Form, Visit, for_roles, form, gone_to, shown, to, told_of
 
 router = APIRouter()

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from oboro.arrays import Data
 from oboro.domain import read_toml
+from oboro.domain.domain import check_entries
 from oboro.errors import (
     BudgetError,
     DataError,
@@ -308,6 +309,8 @@ def open_series(path: str | Path, *, ledger: Ledger | None = None) -> Series:
             needed="a file that oboro table series wrote",
             fix="oboro table series ... -o series.toml",
         )
+    check_entries(str(path), record, ("series", "plan"))
+    check_entries(f"{path}: [series]", named, ("name", "ledger"))
     plan = plan_from(record["plan"])
     if not isinstance(plan, SeriesPlan):
         raise DataError(f"{path} names no series", given=plan.kind, needed=SeriesPlan.kind)
