@@ -277,7 +277,7 @@ def _squares(
                 f'<rect class="{kind}" {place} fill-opacity="{min(1.0, abs(value) / full):.3f}"><title>{told}</title></rect><rect class="cell" {place} pointer-events="none"/>'
             )
     # names of rows stay where they are while the squares scroll beneath them
-    rows = "".join(f'<li title="{escape(name)}">{escape(name)}</li>' for name in names)
+    rows = "".join(f'<li title="{escape(name)}"><span>{named(name)}</span></li>' for name in names)
     picture = f'<svg class="squares" width="{width * LARGER:.0f}" viewBox="0 0 {width:g} {height}" role="img" {label(described)}>{"".join(parts)}</svg>'
     room = _room(names)
     wide = next(
