@@ -73,7 +73,7 @@ def test_names_of_rows_stay_beside_their_squares_and_leave_them_room(
 ) -> None:
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     draw = np.random.default_rng(2)
-    table = {f"a_rather_long_name_of_column_{i}": draw.normal(size=60) for i in range(count)}
+    table = {f"a_rather_long_name_{i}": draw.normal(size=60) for i in range(count)}
     write_quality(ob.synth.quality(table, table), tmp_path / "q.html")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
