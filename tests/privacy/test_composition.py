@@ -217,7 +217,10 @@ def holds(unit: Unit, other: Unit) -> bool:
     if unit.kind == "cells" or other.kind == "cells":
         limits = [((one.max_cells or 0), (one.max_per_cell or 0)) for one in (unit, other)]
         return unit.kind == other.kind and all(a >= b for a, b in zip(*limits, strict=True))
-    return other.kind == "row" or (unit.kind, unit.column) == (other.kind, other.column)
+    rows = (
+        other.kind == "row" and unit.adjacency != "replace"
+    )  # a row may be replaced by that of another person
+    return rows or (unit.kind, unit.column) == (other.kind, other.column)
 
 
 @pytest.mark.parametrize("wanted", SMALL, ids=str)
@@ -257,7 +260,9 @@ def test_what_is_proposed_for_two_units_is_the_least() -> None:
     row, replaced = Unit.row(), Unit.person("who", 10, "replace")
     who = Unit.person("who", 10)
     assert protecting_both(row, replaced) == protecting_both(replaced, row) == who
-    assert protecting_both(Unit.row("replace"), replaced) == replaced
+    assert (
+        protecting_both(Unit.row("replace"), replaced) == who
+    )  # a row may be replaced by that of another person
     assert protecting_both(Unit.person("who", 5, "replace"), who) == Unit.person("who", 5)
     assert protecting_both(Unit.cells(3, 2), Unit.cells(9, 1)) == Unit.cells(9, 2)
     assert protecting_both(Unit.cells(3, 2, "replace"), Unit.cells(9, 1)) == Unit.cells(9, 2)

@@ -234,10 +234,12 @@ def accounts_for(wanted: Unit, made_for: Unit) -> bool:
 def protecting_both(made_for: Unit, wanted: Unit) -> Unit | None:
     """The least unit that protects all that either protects, be it at a worse guarantee; None where there is none.
 
-    The rows of a person hold each of them; adding and removing hold replacing, in two steps; larger limits hold smaller ones. A person
+    The rows of a person hold each of them; adding and removing hold replacing, in two steps; larger limits hold smaller ones. A row
+    that is replaced by another person's is a change of two of them, so replacing persons does not hold it. A person
     is whole whatever `max_rows` says: the limit of `made_for` is kept where it has one.
     """
-    adjacency = "replace" if made_for.adjacency == wanted.adjacency == "replace" else "add/remove"
+    replaced = made_for.adjacency == wanted.adjacency == "replace" and made_for.kind == wanted.kind
+    adjacency = "replace" if replaced else "add/remove"
     if made_for.kind == "signal" and (wanted.kind, wanted.norm) == ("signal", made_for.norm):
         return max(made_for, wanted, key=lambda unit: unit.distance or 0)
     if made_for.kind == wanted.kind == "cells":
