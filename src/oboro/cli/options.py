@@ -19,7 +19,7 @@ import typer
 from oboro.cli.terminal import echo, hold
 from oboro.errors import DataError, InputError, LedgerError, ParameterError, UnitError, told
 from oboro.kinds import nearest
-from oboro.language import aligned, labelled, said
+from oboro.language import aligned, labelled, plain, said
 
 if TYPE_CHECKING:
     from oboro.domain import Domain
@@ -362,6 +362,46 @@ def show_checked(rows: list[dict[str, object]]) -> None:
     cells = [[said(head) for head in rows[0]], *[[str(value) for value in row.values()] for row in rows]]
     sides = "".join("<" if isinstance(value, str) else ">" for value in rows[0].values())
     echo("\n".join(aligned(cells, sides)))
+
+
+_MOST_RULES = 20  # of which each is told, whatever was found
+
+
+def show_rules(rules: list[dict[str, Any]]) -> None:
+    """What a check found of the rules of the domain; of many rules those that are broken."""
+    if not rules:
+        return
+    echo("")
+    told = [one for one in rules if len(rules) <= _MOST_RULES or _is_broken(one)]
+    for one in told[:_MOST_RULES]:
+        echo(_told(one))
+    if (more := len(told) - _MOST_RULES) > 0:
+        echo(said(f"{more:,} further rules are broken; --json has all of them"))
+    if not told:
+        echo(said(f"no row breaks any of {len(rules):,} rules"))
+
+
+def _is_broken(one: dict[str, Any]) -> bool:
+    return bool(one["declared"] != one["in_data"] if one["rule"] == "known" else one["breaking"])
+
+
+def _told(one: dict[str, Any]) -> str:
+    """A rule and what was found of it, in a line."""
+    if one["rule"] == "known":
+        column, value = plain(one["column"]), plain(str(one["value"]))
+        return said(
+            f"known totals of {column}: {value} {one['declared']:,} declared, {one['in_data']:,} in the data"
+        )
+    if one["rule"] == "impossible":
+        says = plain(one["says"])
+        return said(f"{one['breaking']:,} of {one['rows']:,} rows meet impossible {one['number']} ({says})")
+    parts = plain(" + ".join(one["parts"]))
+    total, breaking, rows = plain(one["column"]), one["breaking"], one["rows"]
+    if not one["missing"]:
+        return said(f"{total} is not {parts} in {breaking:,} of {rows:,} rows")
+    return said(
+        f"{total} is not {parts} in {breaking:,} of {rows:,} rows; a value is missing in {one['missing']:,} of these"
+    )
 
 
 def show_valid(facts: Mapping[str, str], key: str | None, unsigned: str | None = None) -> None:
