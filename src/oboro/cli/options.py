@@ -381,11 +381,11 @@ def show_rules(rules: list[dict[str, Any]]) -> None:
         echo(said(f"no row breaks any of {len(rules):,} rules"))
 
 
-def _is_broken(one: dict[str, Any]) -> bool:
+def _is_broken(one: Record) -> bool:
     return bool(one["declared"] != one["in_data"] if one["rule"] == "known" else one["breaking"])
 
 
-def _told(one: dict[str, Any]) -> str:
+def _told(one: Record) -> str:
     """A rule and what was found of it, in a line."""
     if one["rule"] == "known":
         column, value = plain(one["column"]), plain(str(one["value"]))

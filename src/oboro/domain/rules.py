@@ -171,7 +171,7 @@ def rules_of(columns: Sequence[Column], impossible: Any = None, known: Any = Non
     return found
 
 
-def _mended(argument: str, rules: Any, one: Any, read: Callable[..., T], *given: Any) -> T:
+def _mended(argument: str, rules: object, one: object, read: Callable[..., T], *given: Any) -> T:
     """What `read` makes of one rule; its fix in Python is the whole argument, with what is wrong mended."""
     try:
         return read(*given)

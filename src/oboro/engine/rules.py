@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Integers
+from oboro.arrays import Bools, Integers
 from oboro.domain import Category, Column, Domain
 from oboro.engine.protocol import Source, stream_codes
 from oboro.kinds import takes
@@ -29,7 +29,7 @@ def check_rules(source: Source, domain: Domain) -> list[dict[str, object]]:
     >>> ages = ob.Domain(columns, impossible=[{"sex": "m", "age": (60, None)}], known={"sex": {"m": 3}})
     >>> for found in ob.engine.check_rules(source, ages):
     ...     print(found)
-    {'rule': 'impossible', 'number': 1, 'says': 'sex = m, age 60..', 'rows': 4, 'breaking': 1}
+    {'rule': 'impossible', 'number': 1, 'says': 'age 60.., sex = m', 'rows': 4, 'breaking': 1}
     {'rule': 'known', 'column': 'sex', 'value': 'm', 'declared': 3, 'rows': 4, 'in_data': 2}
     """
     rules = domain.rules
@@ -52,9 +52,9 @@ def check_rules(source: Source, domain: Domain) -> list[dict[str, object]]:
         for name, counts in held.items():
             counts += np.bincount(codes[:, place[name]], minlength=counts.size)
         for at, (total, parts) in enumerate(rules.sums):
-            broken, missing = _broken(codes, columns, place[total], [place[part] for part in parts])
+            broken, lacks = _broken(codes, columns, place[total], [place[part] for part in parts])
             wrong[at] += int(np.count_nonzero(broken))
-            lacking[at] += int(np.count_nonzero(broken & missing))
+            lacking[at] += int(np.count_nonzero(broken & lacks))
     report: list[dict[str, object]] = []
     joined = {clique: _joined(found, len(clique)) for clique, found in cells.items()}
     for number, one in enumerate(rules.impossible, 1):
@@ -116,7 +116,9 @@ def _joined(found: Sequence[tuple[Integers, Integers]], width: int) -> tuple[Int
     return lines, np.concatenate([np.empty(0, np.int64), *(counts for _, counts in found)])
 
 
-def _broken(codes: Integers, columns: Sequence[Column], total: int, parts: Sequence[int]) -> tuple[Any, Any]:
+def _broken(
+    codes: Integers, columns: Sequence[Column], total: int, parts: Sequence[int]
+) -> tuple[Bools, Bools]:
     """The rows of which the total is not what its parts say; and those in which one of them is missing."""
     whole: Any = columns[total]
     summed, offset = np.zeros(len(codes), np.int64), Fraction(-whole.low)
