@@ -63,9 +63,7 @@ def check_rules(source: Source, domain: Domain) -> list[dict[str, object]]:
         met = np.ones(counts_of.size, np.bool_)
         for at, (_, ranges), stretch in zip(clique, one, stretches_of, strict=True):
             within = np.zeros(counts_of.size, np.bool_)
-            for ends in (
-                ranges
-            ):  # edges are where stretches begin: codes of a range are those from one edge to another
+            for ends in ranges:  # both are edges: its codes are the stretches between them
                 first, stop = np.searchsorted(edges[at], ends, side="right")
                 within |= (stretch >= first) & (stretch < stop)
             met &= within
