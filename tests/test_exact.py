@@ -82,6 +82,16 @@ def test_limits() -> None:
 
 
 @pytest.mark.parametrize(
+    ("bad", "fix"),
+    [(-5, "n=..."), ("ten", "n=..."), ("2.5", "n=..."), ("8,000", 'n="8000"'), ("８０００", 'n="8000"'), (10**9, "n=9000")],
+)  # fmt: skip
+def test_a_number_that_only_the_user_knows_is_not_made_up(bad: object, fix: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        whole("n", bad, least=1, most=9000, open=True)
+    assert refused.value.fix == fix
+
+
+@pytest.mark.parametrize(
     ("bad", "least", "most", "fix"),
     [
         (10**12, 0, 10**9, "n=1000000000"),

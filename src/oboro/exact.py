@@ -12,6 +12,7 @@ import math
 import operator
 import pickle
 import re
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable
 from decimal import Decimal
@@ -119,18 +120,19 @@ def not_negative(name: str, value: object) -> Fraction:
     return number
 
 
-def whole(name: str, value: object, *, least: int = 0, most: int | None = None) -> int:
-    """An integer within public limits."""
+def whole(name: str, value: object, *, least: int = 0, most: int | None = None, open: bool = False) -> int:
+    """An integer within public limits. `open`: only the user can say how many; no other number is proposed, but for a limit from above."""
     possible = max(least, 0) if most is None else min(max(least, 0), most)
-    number = rational(name, value, possible)
+    number = rational(name, value, ... if open else possible)
     limits = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
     if number.denominator != 1 or number < least or (most is not None and number > most):
         near = max(math.floor(number), least)
+        near = near if most is None else min(near, most)
         raise ParameterError(
             f"{name} is out of range",
             given=_handed(name, show(number), told),
             needed=limits,
-            fix=_handed(name, near if most is None else min(near, most)),
+            fix=_handed(name, ... if open and near != most else near),
         )
     return int(number)
 
@@ -239,7 +241,7 @@ def _handed(name: str, value: object, written: Callable[..., Setting] = setting)
     """An argument with a value. `name` may say where it belongs, "low of column 'age'", or be no argument at all."""
     argument = name.partition(" of ")[0]
     known = argument.isidentifier() or argument.startswith("-")
-    return written(**{argument: value}) if known else str(value)
+    return written(**{argument: value}) if known else "NUMBER" if value is ... else str(value)
 
 
 def _not_a_number(name: str, value: object, example: object) -> ParameterError:
@@ -247,12 +249,23 @@ def _not_a_number(name: str, value: object, example: object) -> ParameterError:
         shown = repr(value)
     except ValueError:  # in it a whole number of more digits than Python writes
         shown = f"a {type(value).__name__}"
+    meant = _meant_number(value)
     return ParameterError(
         f"{name} is not a number",
         given=_handed(name, shown if len(shown) <= 60 else shown[:57] + "...", told),
         needed="an integer, a decimal, a fraction, or a text such as '0.1', '1e-6' or '1/3'",
-        fix=_handed(name, example),
+        fix=_handed(name, example if meant is None else meant),
     )
+
+
+def _meant_number(value: object) -> str | None:
+    """The number that a text is, if its digits are grouped or of full width: 8,000, ８０００."""
+    if not isinstance(value, str) or len(value) > 60:
+        return None
+    text = unicodedata.normalize("NFKC", value).strip()
+    if re.fullmatch(r"[+-]?\d{1,3}([, ']\d{3})+(\.\d+)?", text, re.ASCII):
+        text = re.sub("[, ']", "", text)
+    return text if _DECIMAL.fullmatch(text) or _RATIO.fullmatch(text) else None
 
 
 def remembered(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:

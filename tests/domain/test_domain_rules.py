@@ -49,18 +49,26 @@ WRONG = {
     "a code": ('[[impossible]]\ncode = "1"', "has no such value", 'code = "01"'),
     "a range beyond": ('[[impossible]]\nrent = "100..9000"', "has no such value", 'rent = "100..5000"'),
     "a range backwards": ('[[impossible]]\nrent = "9..3"', "has no such value", 'rent = "3..9"'),
-    "a word": ('[[impossible]]\nrent = "much"', "has no such value", 'rent = "0..2500"'),
+    "a word": ('[[impossible]]\nrent = "much"', "has no such value", 'rent = "LOW..HIGH"'),
+    "a step between": ('[[impossible]]\nrent = 2.5', "has no such value", 'rent = "LOW..HIGH"'),
+    "a range of words": ('[[impossible]]\nrent = "under 30"', "has no such value", 'rent = "..29"'),
+    "two values": ('[[impossible]]\nwork = ["job", "reitred"]', "has no such value", 'work = ["job", "retired"]'),
+    "values in a text": ('[[impossible]]\nwork = "job,retired"', "has no such value", 'work = ["job", "retired"]'),
     "a column": ("[[impossible]]\nrentt = 3", "did you mean 'rent'", "rent"),
     "a value of totals": ("[known.work]\nreitred = 4", "a value that it does not have", "[known.work]\nretired = 4"),
-    "a negative total": ('[known.work]\n"at school" = -4', "no number of records", '[known.work]\n"at school" = 4'),
-    "half a record": ("[known.work]\njob = 1.6", "no number of records", "[known.work]\njob = 2"),
-    "totals of numbers": ('[known.rent]\n"3" = 4', "no column of categories", "[known.work]\njob = 2700"),
-    "nobody": ("[known.work]\njob = 0", "all 0", "[known.work]\njob = 2700"),
-    "no totals": ("[known]\nwork = 4", "not understood", "[known.work]\njob = 2700"),
+    "a negative total": ('[known.work]\n"at school" = -4', "no number of records", '[known.work]\n"at school" = NUMBER'),
+    "half a record": ("[known.work]\njob = 1.6", "no number of records", "[known.work]\njob = NUMBER"),
+    "a total as it is read": ('[known.work]\njob = "4,500"', "no number of records", "[known.work]\njob = 4500"),
+    "totals of numbers": ('[known.rent]\n"3" = 4', "no column of categories", "[known.COLUMN]\nVALUE = NUMBER"),
+    "nobody": ("[known.work]\njob = 0", "all 0", "[known.work]\njob = NUMBER"),
+    "no totals": ("[known]\nwork = 4", "not understood", "[known.work]\nVALUE = NUMBER"),
     "a sum beyond": ('[sums]\nincome = ["wages", "rent"]', "from 0 to 55000", "high = 55000"),
-    "a sum of one": ('[sums]\nincome = ["wages"]', "not understood", '[sums]\nincome = ["wages", "rent"]'),
-    "a sum of words": ('[sums]\nincome = ["wages", "work"]', "not all of them", '[sums]\nincome = ["wages", "rent"]'),
-    "no table": ("[[sums]]\nincome = 3", "sums is not understood", '[sums]\nincome = ["wages", "rent"]'),
+    "a sum of one": ('[sums]\nincome = ["wages"]', "not understood", '[sums]\nincome = ["wages", "COLUMN"]'),
+    "a sum of words": ('[sums]\nincome = ["wages", "work"]', "not all of them", '[sums]\nincome = ["wages", "COLUMN"]'),
+    "a sum in a text": ('[sums]\nincome = "rent + wages"', "not understood", '[sums]\nincome = ["rent", "wages"]'),
+    "a sum mistyped": ('[sums]\nincome = "income = wage ＋ rent"', "not understood", '[sums]\nincome = ["wages", "rent"]'),
+    "a difference": ('[sums]\nincome = "wages - rent"', "not understood", '[sums]\nincome = ["COLUMN", "COLUMN"]'),
+    "no table": ("[[sums]]\nincome = 3", "sums is not understood", '[sums]\nTOTAL = ["COLUMN", "COLUMN"]'),
 }  # fmt: skip
 
 
@@ -76,7 +84,7 @@ def test_a_rule_that_is_wrong(tmp_path: Path, case: str) -> None:
 
 
 def test_the_fixes_are_read() -> None:
-    """Each in place of what is wrong; a bound in place of that of the column."""
+    """Each in place of what is wrong; a bound in place of that of the column. What only the user knows is refused as it stands."""
     columns = COLUMNS.replace(
         'high = 50000\n\n[[columns]]\nname = "work"', 'high = 55000\n\n[[columns]]\nname = "work"'
     )
@@ -84,6 +92,10 @@ def test_the_fixes_are_read() -> None:
         if case != "a column":
             fix = fix if fix.startswith(("[", "high")) else f"[[impossible]]\n{fix}"
             rules = '[sums]\nincome = ["wages", "rent"]' if fix.startswith("high") else fix
+            if any(form in fix for form in ("COLUMN", "NUMBER", "LOW")):
+                with pytest.raises((DomainError, tomllib.TOMLDecodeError)):
+                    ob.Domain.from_dict(tomllib.loads(columns + rules))
+                continue
             assert (
                 ob.Domain.from_dict(tomllib.loads(columns + rules)).rules
                 != ob.Domain.from_dict(tomllib.loads(columns)).rules
@@ -102,6 +114,80 @@ def test_in_python_the_fixes_are_python() -> None:
         assert refused.value.fix == fix
         if not fix.startswith("ob."):
             domain.ruled(**eval(f"dict({fix})"))
+
+
+def test_in_python_a_fix_keeps_the_rest_of_the_rules() -> None:
+    domain = ob.Domain.from_dict(tomllib.loads(COLUMNS))
+    first, second = {"work": "job", "rent": (1, 5)}, {"work": "retired", "rent": "<30"}
+    for rules, fix in (
+        ({"impossible": [first, second]}, {"impossible": [first, {"work": "retired", "rent": "..29"}]}),
+        ({"impossible": second}, {"impossible": [{"work": "retired", "rent": "..29"}]}),
+        ({"impossible": [{"work": ["retired", "jab"]}]}, {"impossible": [{"work": ["retired", "job"]}]}),
+        ({"known": {"work": {"job": 3, "reitred": 4}}}, {"known": {"work": {"job": 3, "retired": 4}}}),
+        ({"known": {"work": {"job": 3, "retired": 52.5}}}, {"known": {"work": {"job": 3, "retired": ...}}}),
+        ({"sums": {"income": ["wages", "wages"]}}, {"sums": {"income": ["wages", "COLUMN"]}}),
+    ):
+        with pytest.raises(DomainError) as refused:
+            domain.ruled(**rules)
+        assert eval(f"dict({refused.value.fix})") == fix
+    with pytest.raises(DomainError) as refused:
+        domain.ruled(impossible=[*[first] * 100, second])
+    assert eval(f"dict({refused.value.fix})") == {"impossible": [{"work": "retired", "rent": "..29"}, ...]}
+
+
+NUMBERS = {
+    "<30": "..29",
+    ">=65": "65..",
+    "0-29": "0..29",
+    "<=29": "..29",
+    "under 30": "..29",
+    "30-": "30..",
+    "65+": "65..",
+    "20〜40": "20..40",
+    "２０～４０": "20..40",
+    "20–40": "20..40",
+    "４０": "40",
+    "30歳未満": "..29",
+    "65歳以上": "65..",
+    "20以上40未満": "20..39",
+    ">=20, <40": "20..39",
+    "between 20 and 40": "20..40",
+    "1,0": ["1", "0"],
+    "100..900": "100..120",
+    "40..20": "20..40",
+    **dict.fromkeys(("-5", "200", "130..140", "18.5", "18.2..18.8", "<0", "1..2..3", "20%", "", "-", "<", "9" * 500), "LOW..HIGH"),
+}  # fmt: skip
+DAYS = {
+    "1990/01/01..1999/12/31": "1990-01-01..1999-12-31",
+    "1990/1/1-1999/12/31": "1990-01-01..1999-12-31",
+    "1990年4月1日〜1991年3月31日": "1990-04-01..1991-03-31",
+    "1990-1999": "1990-01-01..1999-12-31",
+    "<1990": "..1989-12-31",
+    ">=1990/04": "1990-04-01..",
+    "1990-02": "1990-02-01..1990-02-28",
+    "01/02/1990": "LOW..HIGH",
+    "1990/13/45": "LOW..HIGH",
+}
+THIRDS = {"0.67": "2/3", "<0.67": "..1/3", "1/3-2/3": "1/3..2/3"}
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [(ob.Integer("c", 0, 120), NUMBERS), (ob.Date("c", "1950-01-01", "2020-12-31"), DAYS), (ob.Real("c", 0, 2, "1/3"), THIRDS),
+     (ob.Integer("c", 0, 10_000, step=100), {"8,000": "8000", "8,000-9,000": "8000..9000", "<250": "..200"}), (ob.Integer("c", -10, 10), {"-5--3": "-5..-3", "−5 to ３": "-5..3"})],
+)  # fmt: skip
+def test_the_fix_of_a_range_is_what_was_meant_or_the_form(
+    column: ob.domain.Column, said: dict[str, object]
+) -> None:
+    for text, meant in said.items():
+        with pytest.raises(DomainError, match="has no such value") as refused:
+            ob.Domain([column], impossible=[{"c": text}])
+        assert eval(f"dict({refused.value.fix})") == {"impossible": [{"c": meant}]}, text
+        if meant == "LOW..HIGH":
+            with pytest.raises(DomainError, match="has no such value"):
+                ob.Domain([column], impossible=[{"c": meant}])
+        else:
+            assert ob.Domain([column], impossible=[{"c": meant}]).rules.impossible
 
 
 def test_a_total_gets_the_step_and_the_bounds_that_it_needs() -> None:

@@ -197,7 +197,7 @@ typed("sql keyed-tables.toml 'SELECT COUNT(*) FROM people' --eps 0.1") if text_a
 typed("synth sample model.oboro -n 3 -o s.csv --where age") if modelled().save("model.oboro") else None ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
 [modelled().save("model.oboro"), typed("synth sample model.oboro -n 30 -o made.parquet"), typed("synth report made.parquet people.csv -o q.html")] ==> typed(fix.removeprefix("oboro "))
 ob.synth.quality("made.parquet", "people.csv")
-ob.synth.quality(modelled().sample(9), "people.csv") ==> ob.synth.quality("people.csv", modelled().sample(9))
+ob.synth.quality(ob.synth.load("model.oboro").sample(9), "people.csv") if modelled().save("model.oboro") else None ==> ob.synth.quality("people.csv", ob.synth.load("model.oboro").sample(9))
 typed("synth sample model.oboro -n 3 -o s.docx") ==> typed("synth sample model.oboro -n 3 -o " + fix)
 typed("synth sample model.oboro -n 3 -o s.csv --where agee=3") ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
 typed("synth sample model.oboro -n 3 -o s.csv --where age=3 --where age=4") ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)

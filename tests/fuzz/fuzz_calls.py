@@ -71,6 +71,7 @@ CALLS: dict[str, Good] = {
     "dynamics.system_from": lambda w: {"given": ([[0.5]], [[1.0]], [[1.0]], [[0.0]])},
     "dynamics.toeplitz": lambda w: {"system": w.system, "horizon": 3},
     # engine
+    "engine.check_rules": lambda w: {"source": ob.engine.open_data(w.path("people.csv")), "domain": w.domain},
     "engine.check_columns": lambda w: {"source": ob.engine.open_data(w.path("people.csv")), "columns": w.domain.columns},
     "engine.count_units": lambda w: {"source": ob.engine.open_data(w.path("people.csv")), "unit": ob.Unit.row()},
     "engine.spark": lambda w: {"session": "cluster"},

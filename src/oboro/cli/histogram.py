@@ -27,6 +27,7 @@ from oboro.cli.options import (
     read_unit,
     show_checked,
     show_json,
+    show_rules,
     with_options,
 )
 from oboro.errors import ParameterError
@@ -92,15 +93,18 @@ def release(
 
 @app.command(epilog="Example: oboro histogram check people.csv --domain people.toml")
 def check(data: DataFile, domain: DomainFile, column: Columns = [], json: Json = False) -> None:
-    """Counts values that are missing, unknown or out of bounds. FOR THE STEWARD'S EYES: this is not private."""
-    from oboro.engine import check_columns, open_data
+    """Counts values that are missing, unknown or out of bounds, and rows that break a rule. FOR THE STEWARD'S EYES: this is not private."""
+    from oboro.engine import check_columns, check_rules, open_data
 
     public = read_domain(domain)
-    rows = check_columns(open_data(data), [public[name] for name in column or public.names])
+    source = open_data(data)
+    rows = check_columns(source, [public[name] for name in column or public.names])
+    rules = check_rules(source, public.only(*column) if column else public)
     if json:
-        show_json({"private": True, "columns": rows})
+        show_json({"private": True, "columns": rows, "rules": rules})
         return
     show_checked(rows)
+    show_rules(rules)
 
 
 def read_edges(text: str) -> tuple[str, list[Any]]:

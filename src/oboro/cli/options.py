@@ -403,6 +403,46 @@ def show_checked(rows: list[dict[str, object]]) -> None:
     echo("\n".join(aligned(cells, sides)))
 
 
+_MOST_RULES = 20  # of which each is told, whatever was found
+
+
+def show_rules(rules: list[dict[str, Any]]) -> None:
+    """What a check found of the rules of the domain; of many rules those that are broken."""
+    if not rules:
+        return
+    echo("")
+    told = [one for one in rules if len(rules) <= _MOST_RULES or _is_broken(one)]
+    for one in told[:_MOST_RULES]:
+        echo(_told(one))
+    if (more := len(told) - _MOST_RULES) > 0:
+        echo(said(f"{more:,} further rules are broken; --json has all of them"))
+    if not told:
+        echo(said(f"no row breaks any of {len(rules):,} rules"))
+
+
+def _is_broken(one: Record) -> bool:
+    return bool(one["declared"] != one["in_data"] if one["rule"] == "known" else one["breaking"])
+
+
+def _told(one: Record) -> str:
+    """A rule and what was found of it, in a line."""
+    if one["rule"] == "known":
+        column, value = plain(one["column"]), plain(str(one["value"]))
+        return said(
+            f"known totals of {column}: {value} {one['declared']:,} declared, {one['in_data']:,} in the data"
+        )
+    if one["rule"] == "impossible":
+        says = plain(one["says"])
+        return said(f"{one['breaking']:,} of {one['rows']:,} rows meet impossible {one['number']} ({says})")
+    parts = plain(" + ".join(one["parts"]))
+    total, breaking, rows = plain(one["column"]), one["breaking"], one["rows"]
+    if not one["missing"]:
+        return said(f"{total} is not {parts} in {breaking:,} of {rows:,} rows")
+    return said(
+        f"{total} is not {parts} in {breaking:,} of {rows:,} rows; a value is missing in {one['missing']:,} of these"
+    )
+
+
 def show_valid(facts: Mapping[str, str], key: str | None, unsigned: str | None = None) -> None:
     """What a signature holds for, and whose word for the key that is; `unsigned` says what it does not hold for."""
     head = "valid" if unsigned is None else "NOT VERIFIED"

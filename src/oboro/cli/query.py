@@ -22,6 +22,7 @@ from oboro.cli.options import (
     protected,
     show_checked,
     show_json,
+    show_rules,
     with_options,
 )
 from oboro.cli.terminal import echo
@@ -237,17 +238,19 @@ def query(
 
 
 def check(file: PeopleFile, json: Json = False) -> None:
-    """Counts values that are missing, unknown or out of bounds. FOR THE STEWARD'S EYES: this is not private."""
-    from oboro.engine import check_columns, open_data
+    """Counts values that are missing, unknown or out of bounds, and rows that break a rule. FOR THE STEWARD'S EYES: this is not private."""
+    from oboro.engine import check_columns, check_rules, open_data
     from oboro.files import in_utf8
 
     declared = read(file)
-    rows = check_columns(open_data(declared.data), declared.domain.columns)
+    source = open_data(declared.data)
+    rows, rules = check_columns(source, declared.domain.columns), check_rules(source, declared.domain)
     garbled = lines_not_utf8(declared.data)
     if json:
-        show_json({"private": True, "columns": rows, "lines_not_utf8": garbled})
+        show_json({"private": True, "columns": rows, "rules": rules, "lines_not_utf8": garbled})
         return
     show_checked(rows)
+    show_rules(rules)
     if garbled and isinstance(declared.data, Path):
         echo("\n" + said(f"{garbled:,} lines are not UTF-8: a text that cannot be read is unknown"))
         echo(labelled("fix", in_utf8(declared.data)))

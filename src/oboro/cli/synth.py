@@ -99,7 +99,9 @@ class Learned(Options):
 
         typed = {**asdict(self), "domain": read_domain(self.domain)}
         for name, least in (("n", 1), ("records", 1), ("n_min", 3), ("seconds", 1)):
-            typed[name] = None if typed[name] is None else whole(name, typed[name], least=least)
+            typed[name] = (
+                None if typed[name] is None else whole(name, typed[name], least=least, open=name != "seconds")
+            )
         return plan(unit=unit, **typed)
 
 
@@ -205,7 +207,7 @@ def sample(
     from oboro.synth.model import load
 
     check_file(output)
-    count = whole("-n", n)
+    count = whole("-n", n, open=True)
     with progress_bar():
         loaded = load(model)
     table = loaded.sample(count, read_conditions(loaded.domain, where), seed=seed)

@@ -18,14 +18,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from oboro.domain.columns import Category, Column, Date, Integer, Real
-from oboro.domain.places import meant_place, place_of, places_of
+from oboro.domain.places import place_of, places_of
+from oboro.domain.spellings import (
+    COLUMN,
+    HIGH,
+    LOW,
+    VALUE,
+    Span,
+    meant_column,
+    meant_columns,
+    meant_count,
+    meant_spans,
+    meant_value,
+    spelt,
+)
 from oboro.domain.texts import texts_of
 from oboro.errors import DomainError, InputError, declaration, setting, told
 from oboro.exact import rational, show
@@ -36,6 +49,7 @@ from oboro.language import Lines, plain
 Range = tuple[int, int]  # codes [start, stop)
 Condition = tuple[tuple[str, tuple[Range, ...]], ...]
 RULES = ("impossible", "known", "sums")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +89,34 @@ class Rules:
 
 
 class Rule(str):
-    """A rule as Python has it; `toml` is the same as lines of a file."""
+    """A rule as Python has it; `toml` is the same as lines of a file, `entry` what of the rule is changed: a column, and what is said of it."""
 
-    __slots__ = ("toml",)
+    __slots__ = ("entry", "toml")
     toml: Lines
+    entry: tuple[str, object] | None
 
-    def __new__(cls, text: str, toml: str) -> Rule:
+    def __new__(cls, text: str, toml: str, entry: tuple[str, object] | None = None) -> Rule:
         made = super().__new__(cls, text)
         made.toml = Lines(toml)
+        made.entry = entry
         return made
+
+    def among(self, argument: str, rules: Any, one: Any) -> Rule:
+        """In place of what is said of its column in `one`, among all rules: whoever does a fix loses none of them."""
+        if self.entry is None or not isinstance(one, Mapping):
+            return self
+        name, value = self.entry
+        mended = {key: value if key == name else said for key, said in one.items()}
+        every = mended if rules is one else [mended if other is one else other for other in rules]
+        if argument == "impossible" and rules is one:
+            every = [mended]
+        text = setting(**{argument: every})
+        if len(text) > _LONGEST and argument == "impossible":
+            text = setting(impossible=[mended, ...])
+        return Rule(text if len(text) <= _LONGEST else str(self), self.toml, self.entry)
+
+
+_LONGEST = 400  # characters of a fix
 
 
 def _key(name: object) -> str:
@@ -93,15 +126,24 @@ def _key(name: object) -> str:
 
 
 def _text(value: object) -> str:
-    return plain(json.dumps(value, ensure_ascii=False))
+    """A value as TOML has it; NUMBER for one that only the user knows."""
+    return "NUMBER" if value is ... else plain(json.dumps(value, ensure_ascii=False))
 
 
 def _never(name: str, value: object) -> Rule:
-    return Rule(setting(impossible=[{name: value}]), f"{_key(name)} = {_text(value)}")
+    return Rule(setting(impossible=[{name: value}]), f"{_key(name)} = {_text(value)}", (name, value))
 
 
-def _total(name: str, value: object, count: int) -> Rule:
-    return Rule(setting(known={name: {value: count}}), f"[known.{_key(name)}]\n{_key(value)} = {count}")
+def _total(name: str, value: object, count: object, beside: Mapping[Any, Any] | None = None) -> Rule:
+    """`beside`: all totals of the column, with this one in its place."""
+    every = {value: count} if beside is None else dict(beside)
+    lines = f"[known.{_key(name)}]\n{_key(value)} = {_text(count)}"
+    return Rule(setting(known={name: every}), lines, (name, every))
+
+
+def _adds_up(total: str, parts: Sequence[str]) -> Rule:
+    lines = f"[sums]\n{_key(total)} = {_text(list(parts))}"
+    return Rule(setting(sums={total: list(parts)}), lines, (total, list(parts)))
 
 
 def rules_of(columns: Sequence[Column], impossible: Any = None, known: Any = None, sums: Any = None) -> Rules:
@@ -109,10 +151,11 @@ def rules_of(columns: Sequence[Column], impossible: Any = None, known: Any = Non
     by_name = {column.name: column for column in columns}
     conditions = _conditions(impossible, list(by_name))
     places = {name: _places(by_name[name]) for name in {n for one in conditions for n in one} & {*by_name}}
+    listed = impossible if isinstance(impossible, Mapping | list | tuple) else None
     found = Rules(
-        tuple(_condition(one, by_name, places) for one in conditions),
-        tuple(_totals(name, totals, by_name) for name, totals in _mapping("known", known)),
-        tuple(_sum(total, parts, by_name) for total, parts in _mapping("sums", sums)),
+        tuple(_mended("impossible", listed, one, _condition, one, by_name, places) for one in conditions),
+        tuple(_mended("known", known, known, _totals, *one, by_name) for one in _mapping("known", known)),
+        tuple(_mended("sums", sums, sums, _sum, *one, by_name) for one in _mapping("sums", sums)),
     )
     totals = [total for total, _ in found.sums]
     used = [name for one in found.impossible for name, _ in one] + [name for name, _ in found.known]
@@ -128,10 +171,21 @@ def rules_of(columns: Sequence[Column], impossible: Any = None, known: Any = Non
     return found
 
 
+def _mended(argument: str, rules: object, one: object, read: Callable[..., T], *given: Any) -> T:
+    """What `read` makes of one rule; its fix in Python is the whole argument, with what is wrong mended."""
+    try:
+        return read(*given)
+    except DomainError as error:
+        if rules is not None and isinstance(error.fix, Rule):
+            error.fix = error.fix.among(argument, rules, one)
+        raise
+
+
+# How each is written, with placeholders: an example with columns that may be there would be a rule of its own.
 _EXAMPLES = {
-    "impossible": ('impossible=[{"work": "retired", "age": "..29"}]', '[[impossible]]\nwork = "retired"\nage = "..29"'),
-    "known": ('known={"sex": {"f": 2700}}', "[known.sex]\nf = 2700"),
-    "sums": ('sums={"income": ["wages", "rent"]}', '[sums]\nincome = ["wages", "rent"]'),
+    "impossible": (f'impossible=[{{"{COLUMN}": "{LOW}..{HIGH}"}}]', f'[[impossible]]\n{COLUMN} = "{LOW}..{HIGH}"'),
+    "known": (f'known={{"{COLUMN}": {{"{VALUE}": ...}}}}', f"[known.{COLUMN}]\n{VALUE} = NUMBER"),
+    "sums": (f'sums={{"TOTAL": ["{COLUMN}", "{COLUMN}"]}}', f'[sums]\nTOTAL = ["{COLUMN}", "{COLUMN}"]'),
 }  # fmt: skip
 
 
@@ -235,7 +289,7 @@ def _condition(
     for name, value in given.items():
         column = _known_column(name, columns, "impossible")
         if not isinstance(column, Integer | Real | Category | Date):
-            raise _not_understood(column, value)
+            raise _not_understood(column, value, [value])
         found[name] = ranges_of(column, value, places[name])
     return tuple((name, found[name]) for name in columns if name in found)  # in the order of the domain
 
@@ -268,13 +322,13 @@ def ranges_of(column: Column, value: object, places: Mapping[str, int]) -> tuple
     pair = isinstance(value, tuple) and not isinstance(column, Category)
     values = [value] if pair or not isinstance(value, list | set | tuple) else list(value)
     found: list[Range] = []
-    for start, stop in sorted(_range(column, one, places) for one in values):
+    for start, stop in sorted(_range(column, one, places, values) for one in values):
         if found and start <= found[-1][1]:
             found[-1] = (found[-1][0], max(stop, found[-1][1]))
         else:
             found.append((start, stop))
     if not found:
-        raise _not_understood(column, value)
+        raise _not_understood(column, value, [value])
     return tuple(found)
 
 
@@ -284,17 +338,17 @@ def _ranges_by_steps(column: Column, value: range, places: Mapping[str, int]) ->
         return ranges_of(column, list(value[: column.size + 1]), places)
     codes = places_of(column, value, "impossible")
     if codes is None:
-        raise _not_understood(column, value)
+        raise _not_understood(column, value, [value])
     if codes.step == 1:
         return ((codes[0], codes[-1] + 1),)
     return tuple((code, code + 1) for code in codes)
 
 
-def _range(column: Column, value: object, places: Mapping[str, int]) -> Range:
+def _range(column: Column, value: object, places: Mapping[str, int], beside: Sequence[object]) -> Range:
     if isinstance(column, Category):
         code = _code(value, places)
         if code is None:
-            raise _not_understood(column, value)
+            raise _not_understood(column, value, beside)
         return code, code + 1
     if type(value) is int and isinstance(column, Integer):  # there may be many of them
         code, rest = divmod(value - column.low, column.step)
@@ -307,16 +361,16 @@ def _range(column: Column, value: object, places: Mapping[str, int]) -> Range:
     else:
         ends = (value, value) if value is not None else ()
     if len(ends) != 2:
-        raise _not_understood(column, value)
+        raise _not_understood(column, value, beside)
     low, high = (
         Fraction(edge) if end is None else place_of(column, end)
         for end, edge in zip(ends, (0, column.size - 1), strict=True)
     )
     if low is None or high is None:
-        raise _not_understood(column, value)
+        raise _not_understood(column, value, beside)
     start, stop = math.ceil(low), math.floor(high) + 1
     if start >= stop or start < 0 or stop > column.size:
-        raise _not_understood(column, value)
+        raise _not_understood(column, value, beside)
     return start, stop
 
 
@@ -334,26 +388,22 @@ def _listed(values: Sequence[object]) -> str:
     return ", ".join(map(str, values[:_MOST_SHOWN])) + (", ..." if len(values) > _MOST_SHOWN else "")
 
 
-def _meant(column: Category, value: object) -> str | int | None:
-    """The value that was mistyped, if one is near: a rule about any other would be another rule."""
-    close = nearest(value, map(str, column.values))
-    return next((one for one in column.values if str(one) == close), None)
-
-
-def _not_understood(column: Column, value: object) -> DomainError:
+def _not_understood(column: Column, value: object, beside: Sequence[object]) -> DomainError:
+    """`beside`: all values of the condition, which the fix keeps."""
     fix: Rule | None = None
     needed = "integer, real, category or date"
+    said = [_meant(column, one) for one in (beside if len(beside) <= _MOST_KEPT else [value])]
+    meant = [one for several in said for one in several]
     if isinstance(column, Category):
         needed = f"values of the domain: {_listed(column.values)}; what is missing meets no condition"
-        meant = _meant(column, value)
-        fix = None if meant is None else _never(column.name, meant)
+        fix = _never(column.name, meant[0] if len(meant) == 1 else meant) if all(said) else None
     elif isinstance(column, Integer | Real | Date):
         low, high = (_exactly(column, code) for code in (0, column.size - 1))
         needed = f"values, or a range LOW..HIGH, from {low} to {high}; what is missing meets no condition"
         if not isinstance(column, Date):
             step = show(Fraction(column.step))
             needed = f"values, or a range LOW..HIGH, from {low} to {high} in steps of {step}; what is missing meets no condition"
-        fix = _never(column.name, _inside_bounds(column, value))
+        fix = _never(column.name, meant[0] if len(meant) == 1 else meant)
     return DomainError(
         f"column {column.name!r} has no such value",
         given=told(impossible=f"{{{column.name!r}: {shown(value)}}}"),
@@ -363,23 +413,28 @@ def _not_understood(column: Column, value: object) -> DomainError:
     )
 
 
-def _inside_bounds(column: Column, value: object) -> str:
-    """The step that a value may be; what of a range lies within the bounds; the range the other way round; or the lower half of them."""
-    step = meant_place(column, value)
-    if step is not None and step.denominator == 1 and 0 <= step < column.size:
-        return _exactly(column, int(step))
-    ends = value.split("..") if isinstance(value, str) and value.count("..") == 1 else value
-    places: list[Any] = []
-    if isinstance(ends, list | tuple) and len(ends) == 2:
-        found = [
-            Fraction(edge) if end is None or end == "" else meant_place(column, end)
-            for end, edge in zip(ends, (0, column.size - 1), strict=True)
-        ]
-        places = [] if None in found else sorted(found)
-    first, last = 0, (column.size - 1) // 2
-    if places and places[0] <= column.size - 1 and places[1] >= 0:
-        first, last = max(0, math.ceil(places[0])), min(column.size - 1, math.floor(places[1]))
-    return f"{_exactly(column, first)}..{_exactly(column, max(first, last))}"
+_MOST_KEPT = 64  # values of a condition
+
+
+def _meant(column: Column, value: object) -> list[object]:
+    """What a value or range may have said, as it is written; of numbers and days that cannot be read how they are written.
+
+    Of a category nothing, if no value is near: a rule about any other would be another rule.
+    """
+    if isinstance(column, Category):
+        texts = [str(one) for one in column.values]
+        several = [part.strip() for part in value.split(",")] if isinstance(value, str) else []
+        if len(several) > 1 and all(part in texts for part in several):
+            return [*several]
+        meant = meant_value(column, value)
+        return [] if meant is None else [meant]
+    spans = meant_spans(column, value)
+    return [f"{LOW}..{HIGH}"] if spans is None else [_spanned(column, span) for span in spans]
+
+
+def _spanned(column: Column, span: Span) -> str:
+    low, high = ("" if code is None else _exactly(column, code) for code in span)
+    return low if low and low == high else f"{low}..{high}"
 
 
 def _written(column: Column, ranges: Iterable[Range]) -> object:
@@ -407,44 +462,50 @@ def _totals(name: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, 
             f"the known totals of {name!r} cannot be kept: it is no column of categories",
             {name: given},
             f"a column of categories: {_listed([one.name for one in others])}" if others else "a column of categories",
-            _total(others[0].name, others[0].values[0], 2700) if others else None,
+            Rule(*_EXAMPLES["known"]) if others else None,
         )  # fmt: skip
-    example = _total(name, column.values[0], 2700)
     if not isinstance(given, Mapping) or not given:
         needed = "for values of the column, how many records there are"
-        raise _no_totals(f"the known totals of {name!r} are not understood", {name: given}, needed, example)
+        form = _total(name, VALUE, ...)
+        raise _no_totals(f"the known totals of {name!r} are not understood", {name: given}, needed, form)
     places, counts = _places(column), dict[int, int]()
     for value, count in given.items():
         code = _code(value, places)
+        near = value if code is not None else meant_value(column, value)
         if type(count) is not int or not 0 <= count < _MOST:
-            near = value if code is not None else _meant(column, value)
-            many = round(abs(count)) if isinstance(count, int | float) and abs(count) < _MOST else 2700
             raise _no_totals(
                 f"the known totals of {name!r} hold one that is no number of records",
                 {name: {value: count}},
                 f"whole numbers from 0 to {_MOST - 1:,}",
-                None if near is None else _total(name, near, many),
+                None if near is None else _total_in(column, given, value, near),
             )
         if code is None:
-            meant = _meant(column, value)
             raise _no_totals(
                 f"the known totals of {name!r} name a value that it does not have",
                 {name: {value: count}},
                 f"values of the domain: {_listed(column.values)}",
-                None if meant is None else _total(name, meant, count),
+                None if near is None else _total_in(column, given, value, near),
             )
         if code in counts:
-            needed = "each value once"
             raise _no_totals(
                 f"the known totals of {name!r} name a value twice",
                 {name: given},
-                needed,
-                _total(name, value, count),
+                "each value once",
+                _total(name, value, count if counts[code] == count else ...),
             )
         counts[code] = count
     if not any(counts.values()):
-        raise _no_totals(f"the known totals of {name!r} are all 0", {name: given}, "a total above 0", example)
+        form = _total(name, next(iter(given)), ..., dict.fromkeys(given, ...))
+        raise _no_totals(f"the known totals of {name!r} are all 0", {name: given}, "a total above 0", form)
     return name, tuple(sorted(counts.items()))
+
+
+def _total_in(column: Category, given: Mapping[Any, Any], value: object, near: object) -> Rule:
+    """The totals of a column with that of one value mended, which was mistyped or is no number of records."""
+    meant = meant_count(given[value])
+    count: object = ... if meant is None or meant >= _MOST else meant
+    every = {near if key is value else key: count if key is value else one for key, one in given.items()}
+    return _total(column.name, near, count, every)
 
 
 def _no_totals(message: str, given: object, needed: str, fix: Rule | None) -> DomainError:
@@ -459,7 +520,7 @@ def _sum(total: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, tu
             f"it is not understood which columns {total!r} is the sum of",
             given=told(sums=shown({total: given})),
             needed="two columns or more, each once",
-            fix=_addable(total, columns),
+            fix=_addable(total, given, columns),
             argument="sums",
         )
     whole, *parts = (_known_column(name, columns, "sums") for name in names)
@@ -470,18 +531,25 @@ def _sum(total: str, given: Any, columns: Mapping[str, Column]) -> tuple[str, tu
             f"column {total!r} cannot be the sum of {', '.join(map(str, given))}: {why}",
             given=told(sums=shown({total: list(given)})),
             needed="every sum of possible values is a possible value of the total",
-            fix=_wide_enough(whole, parts) if numbers else _addable(total, columns),
+            fix=_wide_enough(whole, parts) if numbers else _addable(total, given, columns),
             argument="sums",
         )
     return total, tuple(given)
 
 
-def _addable(total: str, columns: Mapping[str, Column]) -> Rule | None:
-    """A sum of two other columns of numbers, if there are any."""
+def _addable(total: str, given: Any, columns: Mapping[str, Column]) -> Rule:
+    """The columns that are named, in their order; COLUMN for each that cannot be added: any other would be another sum."""
     numbers = [one.name for one in columns.values() if isinstance(one, Integer | Real) and one.name != total]
-    if len(numbers) < 2:
-        return None
-    return Rule(setting(sums={total: numbers[:2]}), f"[sums]\n{_key(total)} = {_text(numbers[:2])}")
+    if isinstance(given, str):
+        given = spelt(given).removeprefix(spelt(total)).lstrip().removeprefix("=")
+        named = meant_columns(given, [*columns])
+    else:
+        several = given if isinstance(given, list | tuple) else []
+        named = [meant_column(one, [*columns]) if isinstance(one, str) else None for one in several]
+    parts: list[str] = []
+    for name in named[:_MOST_KEPT]:
+        parts.append(name if name in numbers and name not in parts else COLUMN)
+    return _adds_up(total, [*parts, *[COLUMN] * (2 - len(parts))])
 
 
 def _wide_enough(whole: Column, parts: Sequence[Column]) -> Rule | None:

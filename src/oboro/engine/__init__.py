@@ -19,12 +19,14 @@ from oboro.engine.protocol import (
     count_units,
     stream_codes,
 )
+from oboro.engine.rules import check_rules
 from oboro.engine.source import open_data
 
 __all__ = [
     "Source",
     "add_up",
     "check_columns",
+    "check_rules",
     "check_width",
     "count_cells",
     "count_persons",

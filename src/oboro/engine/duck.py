@@ -315,7 +315,7 @@ class DuckTable(Ordered):
             empty = f"count(*) FILTER ({name} IS NULL)"
             unknown = f"count(*) FILTER ({name} IS NOT NULL AND ({bare_sql(column, name, base)}) IS NULL)"
             query = f"SELECT count(*), {empty}, {unknown}, {below}, {above} FROM {self.relation}"
-            counts = self.connection.execute(query).fetchone()
+            counts = self.connection.execute(query).fetchall()[0]  # to its end: another question may follow
             report.append(
                 {"column": column.name}
                 | dict(zip(("rows", "missing", "unknown", "below", "above"), counts, strict=True))

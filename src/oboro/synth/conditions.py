@@ -18,7 +18,8 @@ import numpy as np
 
 from oboro.arrays import Integers
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
-from oboro.domain.places import meant_place, place_of, places_of
+from oboro.domain.places import place_of, places_of
+from oboro.domain.spellings import COLUMN, HIGH, LOW, VALUE, meant_spans, meant_value, spelt
 from oboro.errors import ParameterError, Setting, setting, told
 from oboro.exact import show
 from oboro.kinds import nearest, shown, takes
@@ -129,12 +130,18 @@ def read_conditions(domain: Domain, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _both(one: Any, other: Any) -> Any:
-    """What two conditions on a column may have meant: any of their values. Ranges cannot be put together: the first."""
-    lists = isinstance(one, list) and isinstance(other, list)
-    return [*one, *(value for value in other if value not in one)] if lists else one
+    """What two conditions on a column may have meant: any of their values, or from the one end to the other."""
+    if isinstance(one, list) and isinstance(other, list):
+        return [*one, *(value for value in other if value not in one)]
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        ends = [[end for end in pair if end is not None] for pair in zip(one, other, strict=True)]
+        if all(len(given) == 1 for given in ends):
+            return ends[0][0], ends[1][0]
+    return LOW, HIGH
 
 
-_COMPARED = re.compile(r"(.+?)\s*(>=|<=|=>|=<|≥|≤|>|<)=?\s*(.*)", re.DOTALL)
+_SIGN = re.compile(r"[=<>~:]+")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 
 
 def _read_condition(domain: Domain, text: str) -> tuple[str, Any]:
@@ -143,25 +150,27 @@ def _read_condition(domain: Domain, text: str) -> tuple[str, Any]:
     names = [one for one in domain.names if text.startswith(f"{one}=")]
     name = max(names, key=len) if names else text.partition("=")[0]
     body = text[len(name) + 1 :]
-    if name not in domain.names and (compared := _COMPARED.fullmatch(text)) and compared[1] in domain.names:
-        sign, end = compared[2], compared[3]
-        column = domain[compared[1]]
-        if (
-            sign in (">", "<")
-            and (place := place_of(column, end)) is not None
-            and 0 < place < column.size - 1
-        ):
-            end = str(column.value(floor(place) + 1 if sign == ">" else ceil(place) - 1))
-        ends = (end, None) if sign in (">", ">=", "=>", "≥") else (None, end)
-        raise _no_condition(text, {column.name: _reaching(column, ends)})
-    if "=" not in text:
-        known = text if text in domain.names else domain.names[0]
-        raise _no_condition(text, {known: _reaching(domain[known], (None, None))})
-    if name not in domain.names:
+    if (
+        name not in domain.names
+        or text == name
+        or (body[:1] in tuple("<>=") and domain[name].kind != "category")
+    ):
+        column, said = _named(domain, text)
+        if column is not None:
+            raise _no_condition(text, {column.name: _meant(column, said)})
+        if "=" not in text:
+            start, *rest = _SIGN.split(spelt(text), maxsplit=1)
+            close = nearest(start.strip(), domain.names)
+            said = spelt(text)[len(start) :] if rest else ""
+            raise _no_condition(
+                text, {COLUMN: VALUE} if close is None else {close: _meant(domain[close], said)}
+            )
         return name, body.split(",")
     column = domain[name]
     if body == "":
         return name, None
+    if column.kind in ("integer", "real") and _THOUSANDS.fullmatch(body) and ",0" in body:
+        raise _no_condition(text, {name: _meant(column, body)})  # 8,000 is one number, not 8 and 0
     for dots in ("..", ":") if column.kind != "category" else ():  # LOW:HIGH is the older spelling
         if body.count(dots) == 1:
             low, high = (end.strip() or None for end in body.split(dots))
@@ -170,6 +179,16 @@ def _read_condition(domain: Domain, text: str) -> tuple[str, Any]:
     if column.kind == "category" and isinstance(column.value(0), int):
         values = [int(value) if re.fullmatch("-?[0-9]+", value) else value for value in values]
     return name, values
+
+
+def _named(domain: Domain, text: str) -> tuple[Column | None, str]:
+    """The longest column that a condition begins with, however its signs are written, and what it says of it."""
+    typed = spelt(text)
+    for column in sorted(domain, key=lambda one: -len(one.name)):
+        rest = typed.removeprefix(spelt(column.name)).lstrip()
+        if typed.startswith(spelt(column.name)) and (not rest or _SIGN.match(rest)):
+            return column, rest
+    return None, ""
 
 
 def _no_condition(text: str, meant: dict[str, Any]) -> ParameterError:
@@ -181,13 +200,37 @@ def _no_condition(text: str, meant: dict[str, Any]) -> ParameterError:
     )
 
 
-def _reaching(column: Column, ends: tuple[str | None, str | None]) -> Any:
-    """From one end to the other, each of which may be left out, or from the lowest to the highest; the first of values."""
-    if column.kind == "category":
-        return column.value(0)
-    bounds = (str(column.value(0)), str(column.value(column.size - 1)))
-    given = (ends[0] or bounds[0], ends[1] or bounds[1])
-    return bounds if _wanted(column, given) is None else given
+def _meant(column: Column, given: object) -> Any:
+    """What a condition that cannot be read may have said; else how one is written: any other would be another condition."""
+    if isinstance(given, str) and not (given := re.sub("^(?:=(?![<>])|:)+", "", given).strip()):
+        return VALUE if isinstance(column, Category) else (LOW, HIGH)
+    values = list(given) if isinstance(given, list | set) else [given]
+    if isinstance(column, Category):
+        if isinstance(given, str):
+            texts = map(spelt, map(str, column.values))
+            values = [given] if spelt(given) in texts else re.split("[,、]", given)
+        elif isinstance(given, tuple):
+            values = list(given)
+        found = [meant_value(column, one) for one in values[:_MOST_SHOWN]]
+        kept = [VALUE if one is None else one for one in found] or [VALUE]
+        return kept if len(kept) > 1 else kept[0]
+    spans = [meant_spans(column, one) for one in values[:_MOST_SHOWN]]
+    if not spans or None in spans or len(values) > _MOST_SHOWN:
+        return LOW, HIGH
+    low_high = [one for several in spans for one in several or ()]
+    if all(low is not None and low == high for low, high in low_high):
+        codes = [_value(column, low or 0) for low, _ in low_high]
+        return codes if len(codes) > 1 else codes[0]
+    if len(low_high) > 1:
+        return LOW, HIGH
+    low, high = low_high[0]
+    bounds = (
+        (None, None) if isinstance(given, tuple) else (0, column.size - 1)
+    )  # an end that was left out stays so
+    return tuple(
+        None if code is None else _value(column, code)
+        for code in (bounds[0] if low is None else low, bounds[1] if high is None else high)
+    )
 
 
 # What is said of them.
@@ -232,7 +275,7 @@ def _no_column(domain: Domain, name: object, value: object) -> ParameterError:
     fix, close = None, nearest(name, domain.names)
     if close is not None:  # a condition on any other column would be another question
         column = domain[close]
-        fix = setting(where={close: value if _wanted(column, value) is not None else _instead(column, value)})
+        fix = setting(where={close: value if _wanted(column, value) is not None else _meant(column, value)})
     return ParameterError(
         f"the model has no column {shown(name)}" + (f": did you mean {close!r}?" if close else ""),
         given=conditions({name if isinstance(name, str) else shown(name): value}),
@@ -256,28 +299,5 @@ def _not_there(column: Column, value: object) -> ParameterError:
         f"column {column.name!r} has no such value",
         given=conditions({column.name: value}),
         needed=needed,
-        fix=setting(where={column.name: _instead(column, value)}),
+        fix=setting(where={column.name: _meant(column, value)}),
     )
-
-
-def _instead(column: Column, value: object) -> object:
-    """A condition that can be met, near to the one that cannot."""
-    if isinstance(column, Category):
-        values = list(value) if isinstance(value, list | set | tuple) else [value]
-        wrong = next((one for one in values if one not in column.values), None)
-        close = nearest(wrong, map(str, column.values))
-        return next((one for one in column.values if str(one) == close), column.value(0))
-    pair = isinstance(value, tuple) and len(value) == 2
-    meant: Any = tuple(_step(column, end) for end in value) if pair else _step(column, value)  # type: ignore[attr-defined]
-    if meant != value and _wanted(column, meant) is not None:
-        return meant
-    turned = value[::-1] if isinstance(value, tuple) and len(value) == 2 and None not in value else None
-    if turned is not None and _span(column, *turned) is not None:
-        return turned
-    return _value(column, 0), _value(column, column.size - 1)
-
-
-def _step(column: Column, value: object) -> object:
-    """The step that a value may be; of all others the value."""
-    place = meant_place(column, value) if place_of(column, value) is None else None
-    return value if place is None or not 0 <= place < column.size else _value(column, int(place))

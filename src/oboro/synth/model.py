@@ -358,7 +358,7 @@ class Model:
         `seed` repeats a draw; it has no bearing on privacy, as the model is public once it is released. The table is marked as synthetic:
         its metadata hold the model, its certificate and the seed, Parquet and Arrow files keep them, and `check` draws the records again.
         """
-        count = whole("n", n, least=0, most=MOST_RECORDS)
+        count = whole("n", n, least=0, most=MOST_RECORDS, open=True)
         chosen = _any_seed() if seed is None else whole("seed", seed, least=0, most=MOST_SEED)
         wanted = wanted_codes(self.domain, where)
         said = mark_of_draw(count, chosen, wanted, self.domain, self.certificate, self.bundle())

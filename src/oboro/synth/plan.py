@@ -184,9 +184,9 @@ def check_n(unit: Unit, n: Any) -> None:
                 "n is needed: under replace the number of rows is public",
                 given=told(n="None"),
                 needed="the number of rows of the data",
-                fix=setting(n=32_561),
+                fix=setting(n=...),
             )
-        whole("n", n, least=1)
+        whole("n", n, least=1, open=True)
     elif n is not None:
         raise ParameterError(
             "n is private for this unit",

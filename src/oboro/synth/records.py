@@ -182,7 +182,7 @@ def check_facts(domain: Domain, unit: Unit, n: object, n_min: object) -> None:
                     **({"n": 32_561} if n is None else {}), **({} if n_min is None else {"n_min": None})
                 ),
             )
-        whole("n", n, least=2, most=10**15)
+        whole("n", n, least=2, most=10**15, open=True)
     else:
         if n_min is None or n is not None:
             raise ParameterError(
@@ -193,7 +193,7 @@ def check_facts(domain: Domain, unit: Unit, n: object, n_min: object) -> None:
                     **({"n_min": 10_000} if n_min is None else {}), **({} if n is None else {"n": None})
                 ),
             )
-        whole("n_min", n_min, least=3, most=10**15)
+        whole("n_min", n_min, least=3, most=10**15, open=True)
 
 
 # Gaussian records on a public grid, exactly: certified rounding for vectors.
@@ -455,8 +455,8 @@ def gaussian_plan(
 ) -> GaussianPlan:
     """Finds the smallest ridge that keeps (eps, delta), or, with an assumed eigenvalue, checks that none is needed."""
     check_facts(domain, unit, n, n_min)
-    n, n_min = (None if given is None else whole("n", given) for given in (n, n_min))
-    count = whole("records", records, least=1, most=10**9)
+    n, n_min = (None if given is None else whole("n", given, open=True) for given in (n, n_min))
+    count = whole("records", records, least=1, most=10**9, open=True)
     wanted = Approx(positive("eps", eps), positive("delta", delta))
     if assume_min_eigenvalue is None:
         ridge, order = _smallest_ridge(unit, len(domain), n, n_min, count, wanted)
