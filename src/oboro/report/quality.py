@@ -66,6 +66,9 @@ WORDS = {
     "unpromised": both(
         "These records name no release, and no model was given with them, so this page makes no promise about them (--model)."
     ),
+    "changed": both(
+        "These records are not those that the model of their mark draws, so this page makes no promise about them."
+    ),
     "proved": both(
         "That the records came from this release is proved by oboro synth check, not by this page."
     ),
@@ -115,7 +118,7 @@ def _body(quality: Quality, record: Facts) -> str:
     promised = (
         promise.promise(record, WORDS["proved"])
         if record
-        else f'<section class="card promise">{say(WORDS["spent"], "h2")}{say(WORDS["unpromised"], "p")}</section>'
+        else f'<section class="card promise">{say(WORDS["spent"], "h2")}{say(WORDS["changed" if quality.changed else "unpromised"], "p")}</section>'
     )
     return f"""<main class="sheet">
 <section class="card">{say(Words.sentence(quality.verdict), "p", 'class="lead"')}{cautions}<div class="figures">{_figures(quality)}</div></section>

@@ -8,11 +8,13 @@ from it without the ledger: that the records came from the model is shown by dra
 from __future__ import annotations
 
 import base64
+import codecs
 import hashlib
+import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,10 +29,12 @@ from oboro.files import next_to, refuse_release, write_whole
 from oboro.language import plain
 from oboro.ledger.chain import HASH, Form, a_number, misfit
 from oboro.records import Record
-from oboro.release import Certificate
+from oboro.release import Certificate, plan_from
 from oboro.release.plan import FORMATS, encoded
 from oboro.synth.codes import code_count
 from oboro.synth.conditions import Wanted
+from oboro.synth.contents import ROWS, check_room, contents_of, table_of
+from oboro.synth.plan import ModelPlan
 
 FORMAT = "oboro synthetic 1"
 NOTE = "synthetic records: drawn from what was released with noise, not rows of people"
@@ -105,38 +109,12 @@ def marked(table: Table, said: Record) -> Table:
 
 def mark_within(table: Table) -> bytes | None:
     """The mark that a table carries, as it was written."""
-    return (table.schema.metadata or {}).get(_KEY)
+    return mark_among(table.schema.metadata or {})
 
 
-def mark_alone(source: Any, ending: str) -> bytes | None:
-    """The mark in a Parquet or Arrow file, from its metadata alone. Whatever is no such file raises as pyarrow does."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pq.ParquetFile(source).schema_arrow if ending == ".parquet" else pa.ipc.open_file(source).schema
-    return mark_within(schema.empty_table())
-
-
-def read_within(source: Any, ending: str) -> Table:
-    """The records of a Parquet or Arrow file that may carry a mark. Whatever is no such file raises as pyarrow does.
-
-    An Arrow file is used as it lies there. Where a damaged or forged one says that a text begins beyond the end of its bytes,
-    whoever follows that reads foreign memory, and the program dies: so nothing is looked at before everything was checked.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if ending == ".parquet":
-        table = pq.ParquetFile(source).read(use_threads=False)
-    else:
-        table = pa.ipc.open_file(source).read_all()
-    table.validate(full=True)
-    return table
-
-
-def fits(said: Record, table: Table, ending: str) -> bool:
-    """Whether a mark with a hash is that of these records."""
-    return bool(table.num_rows == said["records"] and said["sha256"] == digest(table, ending))
+def mark_among(metadata: Mapping[bytes, bytes]) -> bytes | None:
+    """The mark among the metadata of a table or a file."""
+    return metadata.get(_KEY)
 
 
 def read_mark(content: bytes) -> Record | None:
@@ -209,7 +187,52 @@ def _values(column: Column, wanted: Wanted) -> list[object]:
 
 def digest(table: Table, ending: str) -> str:
     """The hash of records: of the file where their mark stands beside it, of the same records as CSV where it stands within."""
-    return hashlib.sha256(encoded(table, ".csv" if ending in WITHIN else ending)).hexdigest()
+    return digest_of(table.to_batches(max_chunksize=ROWS), table.schema, ending)
+
+
+def digest_of(batches: Iterable[Any], schema: Any, ending: str) -> str:
+    """The same of records that come some at a time: the hash of what `encoded` writes, of which only a part is there at once."""
+    if ending == ".json":
+        return _json_digest(batches)
+    from pyarrow import PythonFile, csv
+
+    sink = _Hashed()
+    with csv.CSVWriter(PythonFile(sink, mode="w"), schema) as file:
+        for batch in batches:
+            file.write_batch(batch)
+    return sink.found
+
+
+class _Hashed(io.RawIOBase):
+    """A file of which only the hash is kept: as `encoded` writes CSV, with a byte order mark where any letter is more than ASCII."""
+
+    def __init__(self) -> None:
+        self._plain, self._begun, self._ascii = hashlib.sha256(), hashlib.sha256(codecs.BOM_UTF8), True
+
+    @property
+    def found(self) -> str:
+        return (self._plain if self._ascii else self._begun).hexdigest()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        part = bytes(content)
+        self._plain.update(part)
+        self._begun.update(part)
+        self._ascii = self._ascii and part.isascii()
+        return len(part)
+
+
+def _json_digest(batches: Iterable[Any]) -> str:
+    found, between = hashlib.sha256(), "["
+    for batch in batches:
+        if batch.num_rows:
+            text = json.dumps(batch.to_pylist(), ensure_ascii=False, default=str, indent=1)
+            found.update((between + text[1:-2]).encode())
+            between = ","
+    found.update(b"[]" if between == "[" else b"\n]")
+    return found.hexdigest()
 
 
 def writings(table: Table, ending: str) -> Iterator[bytes]:
@@ -244,7 +267,7 @@ def check_file(path: str | Path) -> Path:
     refuse_release(where)
     if where.is_file() and not is_marked(where):
         raise ParameterError(
-            f"{where} is there, and does not say that it is synthetic: it may be real data",
+            f"{where} is there, and is not known to hold synthetic records alone: it may be real data",
             given=told(output=str(path)),
             needed="a new name, or that of synthetic records as they were written",
             fix=setting(output=next_to(where)),
@@ -287,13 +310,23 @@ def is_marked(where: Path) -> bool:
 
 
 def _fits_within(where: Path, ending: str) -> bool:
-    """Whether a Parquet or Arrow file carries a mark of its own records. These are read only if it may be so."""
+    """Whether a Parquet or Arrow file carries a mark of its own records, and holds nothing else. These are read only if it may be so."""
     import pyarrow as pa
 
     with pa.OSFile(str(where)) as file:
-        found = mark_alone(file, ending)
+        contents = contents_of(file, ending)
+        found = mark_among(contents.metadata)
         said = None if found is None else read_mark(found)
-        return said is not None and "sha256" in said and fits(said, read_within(file, ending), ending)
+        if said is None or "sha256" not in said or "certificate" not in said:
+            return False
+        plan = plan_from(said["certificate"]["plan"])
+        if not isinstance(plan, ModelPlan) or not contents.fits(plan.domain, said["records"]):
+            return False
+        check_room(contents.rows, plan.domain, where)
+        table = table_of(contents, plan.domain).combine_chunks()
+    if said["sha256"] != digest(table, ending):
+        return False
+    return where.read_bytes() in writings(marked(table, said), ending)
 
 
 def write_records(table: Table, path: str | Path) -> Path | None:
