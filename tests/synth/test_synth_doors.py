@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from pyarrow import feather
 
 import oboro as ob
+from oboro.cli.main import main
 from oboro.errors import CertificateError, DataError, ParameterError
 from oboro.release.plan import encoded
 from oboro.synth import contents
@@ -207,3 +210,42 @@ def test_a_file_that_holds_more_than_its_records_is_not_replaced(
     with pytest.raises(ParameterError, match="not known to hold synthetic records alone"):
         write_records(made, path)
     assert path.read_bytes() == before
+
+
+def test_a_condition_is_written_in_one_way(model: ob.synth.Model, tmp_path: Path) -> None:
+    """Else the way that was taken could tell something."""
+    one = model.sample(30, {"age": list(range(10, 20)), "sex": ["m", "f", None]}, seed=1)
+    assert mark_of(one)["where"] == {"age": [[10, 20]]}
+    assert one.equals(model.sample(30, {"age": (10, 19)}, seed=1), check_metadata=True)
+    write_records(one, tmp_path / "made.csv")
+    assert ob.synth.check(tmp_path / "made.csv")["where"] == {"age": ["10..19"]}
+
+
+def test_many_conditions_may_be_a_column_of_the_data(
+    model: ob.synth.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+
+    def checked(*words: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["oboro", "synth", "check", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), capsys.readouterr().out
+
+    for listed, code, head in (
+        (0, 0, "valid\n"),
+        (100, 0, "valid\n"),
+        (101, 1, "valid, under conditions that"),
+    ):
+        path = tmp_path / f"{listed}.parquet"
+        ages = list(range(0, 2 * listed, 2))
+        made = model.sample(500, {"age": ages} if listed else None, seed=1)
+        assert not listed or {*made["age"].to_pylist()} <= {*ages}  # what somebody knows, and nothing else
+        write_records(made, path)
+        done, out = checked(path)
+        assert done == code
+        assert out.startswith(head)
+        assert (f"but what the conditions say, {listed} values or ranges" in out) == (listed > 0)
+        done, out = checked(path, "--json")
+        found = json.loads(out)
+        assert (done, found["valid"], found["may_hold_data"]) == (code, code == 0, code == 1)
+        assert found["conditions"] == listed

@@ -225,6 +225,8 @@ def test_a_mark_that_was_changed_is_refused(model: ob.synth.Model, tmp_path: Pat
         {"age": 1},
         {"age": [[3, 3]]},  # nothing
         {"age": [[0, 4], [2, 6]]},  # the same twice
+        {"age": [[0, 4], [4, 6]]},  # one range as two
+        {"age": [[0, 11]]},  # no condition
     ],
 )
 def test_conditions_that_do_not_fit_are_no_draw(

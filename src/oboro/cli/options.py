@@ -364,12 +364,14 @@ def show_checked(rows: list[dict[str, object]]) -> None:
     echo("\n".join(aligned(cells, sides)))
 
 
-def show_valid(facts: Mapping[str, str], key: str | None, unsigned: str | None = None) -> None:
+def show_valid(
+    facts: Mapping[str, str], key: str | None, unsigned: str | None = None, *notes: str, head: str = "valid"
+) -> None:
     """What a signature holds for, and whose word for the key that is; `unsigned` says what it does not hold for."""
-    head = "valid" if unsigned is None else "NOT VERIFIED"
+    head = head if unsigned is None else "NOT VERIFIED"
     echo("\n".join([said(head), *("  " + labelled(label, text) for label, text in facts.items())]))
-    if unsigned is not None:
-        echo(f"  {said('note: ')}{said(unsigned)}")
+    for one in (*([] if unsigned is None else [unsigned]), *notes):
+        echo(f"  {said('note: ')}{said(one)}")
     if key is None:
         note = "compare that key with one the publisher gave you another way, or pass it with --key"
         echo(f"  {said('note: ')}{said(note)}")

@@ -17,8 +17,10 @@ from oboro.synth.conditions import Wanted
 from oboro.synth.contents import Contents, check_room, contents_of, no_room, records_of
 from oboro.synth.marks import (
     BESIDE,
+    MOST_CONDITIONS,
     WITHIN,
     check_file,
+    conditions_in,
     digest,
     digest_of,
     mark_among,
@@ -49,6 +51,9 @@ def check(
     of one: then it is certain that they came from it ("redrawn"), under the versions of NumPy and of oboro that drew them. A mark of an earlier version holds no model:
     then it is what whoever wrote the file says. Records of the Gaussian method are a release themselves, and
     their hash is signed. A model is checked too.
+
+    The conditions of the draw ("where") were chosen by whoever drew, and nobody signs them: the records say nothing beyond the model but what the conditions say.
+    "conditions" is how many values and ranges they list. More than 100 may be a column of real data: then "may_hold_data" is true.
 
     A Parquet or Arrow file has room for more than a table shows: other metadata, labels that no record has, values under nulls. It holds the records alone
     ("alone") if it is what oboro or pyarrow writes of them, byte for byte. One that another program wrote, or another version of pyarrow, may hold the
@@ -131,6 +136,7 @@ def _checked(
         certificate,
         {**mark, "where": told_of(wanted, plan.domain)},
         signed=False,
+        conditions=conditions_in(wanted),
         unchanged="sha256" in mark,
         redrawn=drawn is not None,
         alone=alone,
@@ -149,7 +155,9 @@ def certificate_within(packed: bytes, where: Path) -> Certificate:
     return verify_unpacked(*parts, where)
 
 
-def _told(what: str, certificate: Certificate, mark: Record | None, **checked: bool) -> Record:
+def _told(
+    what: str, certificate: Certificate, mark: Record | None, conditions: int = 0, **checked: bool
+) -> Record:
     record = certificate.record
     return {
         "synthetic": what,
@@ -159,6 +167,8 @@ def _told(what: str, certificate: Certificate, mark: Record | None, **checked: b
         "plan": record["plan"]["kind"],
         "seed": (mark or {}).get("seed"),
         "where": (mark or {}).get("where", {}),
+        "conditions": conditions,
+        "may_hold_data": conditions > MOST_CONDITIONS,
         **checked,
         "certificate": record,
     }

@@ -32,7 +32,7 @@ from oboro.records import Record
 from oboro.release import Certificate, plan_from
 from oboro.release.plan import FORMATS, encoded
 from oboro.synth.codes import code_count
-from oboro.synth.conditions import Wanted
+from oboro.synth.conditions import Wanted, is_everything
 from oboro.synth.contents import ROWS, check_room, contents_of, table_of
 from oboro.synth.plan import ModelPlan
 
@@ -137,7 +137,10 @@ def mark_of(table: Table) -> Record:
 
 
 def wanted_of(where: Record, domain: Domain) -> dict[int, Wanted] | None:
-    """The conditions of a draw, as they stand in a mark; None where no draw from this domain could have had them."""
+    """The conditions of a draw, as they stand in a mark; None where no draw from this domain could have had them.
+
+    They are anybody's word, and are read in normal form alone: so they hold nothing beyond what they mean.
+    """
     found = {}
     totals = {total for total, _ in domain.rules.sums}
     for name, ranges in where.items():
@@ -146,18 +149,28 @@ def wanted_of(where: Record, domain: Domain) -> dict[int, Wanted] | None:
         place = domain.names.index(name)
         if not ranges or not all(len(span) == 2 and span[0] < span[1] for span in ranges):
             return None
-        if any(after[0] < before[1] for before, after in pairwise(ranges)):
+        if any(after[0] <= before[1] for before, after in pairwise(ranges)):
             return None
         if ranges[-1][1] > code_count(domain.columns[place]):
             return None
         start, stop = np.array(ranges, np.int64).T
         found[place] = Wanted(start, stop)
+        if is_everything(found[place], domain.columns[place]):
+            return None
     return found
 
 
 def told_of(wanted: Mapping[int, Wanted], domain: Domain) -> Record:
     """The same conditions in values: lists of them, and of numbers and dates ranges with both ends; null is missing."""
     return {domain.names[place]: _values(domain.columns[place], one) for place, one in wanted.items()}
+
+
+MOST_CONDITIONS = 100  # values and ranges, of all columns together: more may be a column of the data
+
+
+def conditions_in(wanted: Mapping[int, Wanted]) -> int:
+    """How many values and ranges the conditions of a draw list; neighbours count as one range."""
+    return sum(one.start.size for one in wanted.values())
 
 
 def shown_conditions(where: Record) -> str:

@@ -23,7 +23,7 @@ from oboro.release import Certificate, Release, plan_from, run
 from oboro.release.certificate import unpacked, verify_unpacked
 from oboro.release.release import checked_ending
 from oboro.synth.codes import code_count, to_table
-from oboro.synth.conditions import Wanted, conditions, wanted_codes, where_of
+from oboro.synth.conditions import Wanted, conditions, in_normal_form, wanted_codes, where_of
 from oboro.synth.copula import CopulaSampler, MomentsPlan, Segments, correlations, restricted
 from oboro.synth.junction import LEAST, Law, Mask, Zeros, spread_evenly, sum_axes, with_evidence
 from oboro.synth.levels import COUNTINGS
@@ -360,7 +360,7 @@ class Model:
         """
         count = whole("n", n, least=0, most=MOST_RECORDS)
         chosen = _any_seed() if seed is None else whole("seed", seed, least=0, most=MOST_SEED)
-        wanted = wanted_codes(self.domain, where)
+        wanted = in_normal_form(self.domain, wanted_codes(self.domain, where))
         said = mark_of_draw(count, chosen, wanted, self.domain, self.certificate, self.bundle())
         return marked(self.draw(count, wanted, chosen), said)
 
