@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import resource
+import signal
 import struct
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +20,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
+import kills
 import oboro as ob
 from oboro.cli.main import main
 from oboro.errors import CertificateError, DataError, ParameterError
+from oboro.files import write_together
 from oboro.release.plan import encoded
 from oboro.synth import contents
 from oboro.synth.contents import contents_of
-from oboro.synth.marks import _written, digest, mark_of, marked, write_records
+from oboro.synth.marks import BESIDE, _written, check_file, digest, mark_of, marked, write_records
 
 UNIT = ob.Unit.row()
 DOMAIN = ob.Domain([ob.Integer("age", 0, 999), ob.Category("sex", ["f", "m"])])
@@ -249,3 +256,130 @@ def test_many_conditions_may_be_a_column_of_the_data(
         found = json.loads(out)
         assert (done, found["valid"], found["may_hold_data"]) == (code, code == 0, code == 1)
         assert found["conditions"] == listed
+
+
+def pair(model: ob.synth.Model, n: int, folder: Path) -> dict[Path, bytes]:
+    """Mark and records as they are written."""
+    made = model.sample(n, seed=n)
+    said = {**mark_of(made), "sha256": digest(made, ".csv")}
+    return {folder / f"a.csv{BESIDE}": _written(said), folder / "a.csv": encoded(made, ".csv")}
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_kill_at_any_step_leaves_no_records_beside_another_mark_or_none(
+    model: ob.synth.Model, tmp_path: Path, before: bool
+) -> None:
+    old, new = pair(model, 5, tmp_path), pair(model, 6, tmp_path)
+
+    def again() -> None:
+        for path in tmp_path.iterdir():
+            path.unlink()
+        if before:
+            write_together(old)
+
+    calls = [(os, name) for name in ("open", "fdopen", "fsync", "replace", "unlink")]
+
+    def dying(step: int) -> Callable[[int], None]:
+        """Is killed before the step-th call that the system is asked to do, or after all of them."""
+
+        def work(_: int) -> None:
+            left = step
+
+            def counted(call: Callable[..., object], *given: object, **named: object) -> object:
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return call(*given, **named)
+
+            for module, name in calls:
+                setattr(module, name, partial(counted, getattr(module, name)))
+            write_together(new)
+
+        return work
+
+    seen = set()
+    for step in range(100):
+        again()
+        code, _ = kills.collect(*kills.in_child(dying(step)))
+        found = {path: path.read_bytes() for path in new if path.exists()}
+        seen.add(tuple((path in found) + (found.get(path) == new[path]) for path in new))
+        mark, records = new
+        assert records not in found or found in (old, new)
+        assert check_file(records) == records  # the same command again
+        assert mark not in found or found[mark] in (old[mark], new[mark])
+        if code == 0:
+            break
+    assert code == 0
+    assert step >= 8
+    assert (2, 0) in seen  # the new mark alone
+    assert ((1, 1) in seen) == before
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("fails", [0, 1, 2, 3])
+def test_what_fails_between_two_names_puts_back_what_was_there(
+    model: ob.synth.Model, tmp_path: Path, before: bool, fails: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = pair(model, 5, tmp_path) if before else {}, pair(model, 6, tmp_path)
+    for path, content in old.items():
+        path.write_bytes(content)
+    left, replace = fails, os.replace
+
+    def failing(*paths: Path) -> None:
+        nonlocal left
+        left -= 1
+        if left == -1:
+            raise OSError(28, "No space left on device")
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", failing)
+    if fails > 1 and not before:
+        write_together(new)
+    else:
+        with pytest.raises(DataError, match="cannot be written"):
+            write_together(new)
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == old
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_full_disk_leaves_what_there_was(model: ob.synth.Model, tmp_path: Path, before: bool) -> None:
+    """The mark, which holds the model, has no room."""
+    path = tmp_path / "a.csv"
+    if before:
+        write_records(model.sample(5), path)
+    was = {one: one.read_bytes() for one in tmp_path.iterdir()}
+
+    def work(pipe: int) -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))  # of any file
+        try:
+            write_records(model.sample(6), path)
+        except DataError as error:
+            os.write(pipe, error.message.encode())
+
+    code, report = kills.collect(*kills.in_child(work))
+    assert (code, report.decode()) == (0, f"{path}{BESIDE} cannot be written")
+    assert {one: one.read_bytes() for one in tmp_path.iterdir()} == was
+    write_records(model.sample(6), path)
+    assert ob.synth.check(path)["records"] == 6
+
+
+def test_what_is_no_file_is_told_in_words(model: ob.synth.Model, tmp_path: Path) -> None:
+    """Also a pipe that nobody writes to, which has no end."""
+    (tmp_path / "folder.csv").mkdir()
+    os.mkfifo(tmp_path / "pipe.csv")
+    write_records(model.sample(5), tmp_path / "made.csv")
+    beside = tmp_path / f"made.csv{BESIDE}"
+    beside.unlink()
+    for name in ("folder.csv", "pipe.csv"):
+        for door in (ob.synth.check, ob.synth.load):
+            with pytest.raises(DataError, match="not a regular file"):
+                door(tmp_path / name)
+    with pytest.raises(DataError, match="no such file"):
+        ob.synth.check(tmp_path / "absent.csv")
+    os.mkfifo(beside)
+    with pytest.raises(DataError, match="not a regular file"):
+        ob.synth.check(tmp_path / "made.csv")
+    with pytest.raises(ParameterError, match="may be real data"):
+        write_records(model.sample(5), tmp_path / "made.csv")

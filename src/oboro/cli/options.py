@@ -77,6 +77,9 @@ def _a_page(output: Path) -> Path:
             needed=".html",
             fix=f"-o {shlex.quote(str(output.with_name((output.stem or 'page') + '.html')))}",
         )
+    from oboro.report.page import check_page
+
+    check_page(output)  # before the work that a page takes
     return output
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oboro.files import write_whole
 from oboro.records import Facts
 from oboro.release import Certificate
 from oboro.report import promise
-from oboro.report.page import INTERNAL, Words, both, escape, label, named, render, say
+from oboro.report.page import INTERNAL, Words, both, escape, label, named, render, say, write_page
 
 if TYPE_CHECKING:
     from oboro.arrays import Floats
@@ -100,7 +99,7 @@ def write_quality(
         language=language,
         internal=INTERNAL["records"],
     )
-    write_whole(Path(path), page.encode("utf-8"))
+    write_page(Path(path), page)
 
 
 def _body(quality: Quality, record: Facts) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from oboro.errors import CertificateError, DataError, ParameterError, setting, told
-from oboro.files import CERTIFICATE, reads
+from oboro.files import CERTIFICATE, content_of
 from oboro.kinds import path_of, takes, text_of
 from oboro.records import Record
 from oboro.release import Certificate, plan_from, verify_certificate
@@ -209,13 +210,7 @@ def _found(
 
 
 def _content(where: Path) -> bytes:
-    reads(where)
-    try:
-        return where.read_bytes()
-    except OSError:
-        raise DataError(
-            f"no such file: {where}", given=str(where), needed="a file of synthetic records, or a model"
-        ) from None
+    return content_of(where, needed="a file of synthetic records, or a model")
 
 
 def _contents(content: bytes, where: Path) -> Contents | None:
@@ -241,11 +236,7 @@ def _mark(where: Path, contents: Contents | None) -> Record | None:
         written = mark_among(contents.metadata)
     else:
         beside = where.with_name(where.name + BESIDE)
-        reads(beside)
-        try:
-            written = beside.read_bytes()
-        except OSError:
-            written = None
+        written = content_of(beside, needed="a mark") if os.path.lexists(beside) else None
     if written is None:
         return None
     mark = read_mark(written)

@@ -25,7 +25,7 @@ from oboro._version import __version__
 from oboro.arrays import Table
 from oboro.domain import Category, Column, Domain
 from oboro.errors import ParameterError, setting, told
-from oboro.files import next_to, refuse_release, write_whole
+from oboro.files import next_to, refuse_release, write_together, write_whole
 from oboro.language import plain
 from oboro.ledger.chain import HASH, Form, a_number, misfit
 from oboro.records import Record
@@ -313,7 +313,8 @@ def is_marked(where: Path) -> bool:
     try:
         if ending in WITHIN:
             return _fits_within(where, ending)
-        said = read_mark(where.with_name(where.name + BESIDE).read_bytes())
+        beside = where.with_name(where.name + BESIDE)
+        said = read_mark(beside.read_bytes()) if beside.is_file() else None
         if said is None:
             return False
         with where.open("rb") as file:
@@ -356,6 +357,5 @@ def write_records(table: Table, path: str | Path) -> Path | None:
         write_whole(where, encoded(marked(table, said), ending))
         return None
     beside = where.with_name(where.name + BESIDE)
-    write_whole(where, encoded(table, ending))
-    write_whole(beside, _written(said))
+    write_together({beside: _written(said), where: encoded(table, ending)})
     return beside

@@ -13,7 +13,7 @@ from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Domain
 from oboro.errors import CertificateError, DataError, OboroError, ParameterError, setting, told
 from oboro.exact import Number, whole
-from oboro.files import reads, write_whole
+from oboro.files import content_of, write_whole
 from oboro.kinds import path_of, takes, text_of, unknown
 from oboro.language import plain
 from oboro.ledger import Ledger
@@ -436,18 +436,7 @@ def load(path: str | Path) -> Model:
     >>> ob.synth.load(model.save("people.oboro")).sample(10, seed=1) == model.sample(10, seed=1)
     True
     """
-    reads(path)
-    try:
-        packed = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise DataError(
-            f"no such file: {path}",
-            given=str(path),
-            needed="a model that oboro synth release wrote",
-            fix="model.oboro",
-        ) from None
-    except OSError:
-        packed = b""
+    packed = content_of(path, needed="a model that oboro synth release wrote", fix="model.oboro")
     return loaded(packed, path)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from oboro.domain import Domain
 from oboro.errors import CertificateError, OboroError, ParameterError, setting
-from oboro.files import CERTIFICATE, reads
+from oboro.files import CERTIFICATE, content_of
 from oboro.records import Record
 from oboro.release import Certificate, plan_from, verify_certificate
 from oboro.release.certificate import certificate_from
@@ -198,8 +198,7 @@ def _written(synthetic: Any) -> bytes | None:
     try:
         if ending not in WITHIN:
             beside = path.with_name(path.name + BESIDE)
-            reads(beside)
-            return beside.read_bytes()
+            return content_of(beside, needed="a mark")
         with pa.OSFile(str(path)) as file:
             return mark_among(contents_of(file, ending).metadata)
     except Exception:  # no file of this kind: whoever reads the records says so
