@@ -13,7 +13,7 @@ import os
 import secrets
 import shlex
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -75,6 +75,31 @@ def reads(path: str | os.PathLike[str], *beside: str) -> None:
         _noted.extend(_input(f"{name}{ending}") for name in names for ending in ("", *beside))
 
 
+def content_of(path: str | os.PathLike[str], *, needed: str, fix: str | None = None) -> bytes:
+    """All of a file that is read; in words where there is none: a folder, or a pipe, which may never end."""
+    reads(path)
+    given = os.fspath(path)
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise DataError(f"no such file: {given}", given=given, needed=needed, fix=fix) from None
+    except OSError as error:
+        if os.path.isdir(path):  # some systems do not open one
+            raise _not_regular(given, needed, fix) from None
+        raise DataError(
+            f"{given} cannot be read", given=error.strerror or str(error), needed=needed, fix=fix
+        ) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise _not_regular(given, needed, fix)
+    with os.fdopen(handle, "rb") as file:
+        return file.read()
+
+
+def _not_regular(given: str, needed: str, fix: str | None) -> DataError:
+    return DataError(f"not a regular file: {given}", given=given, needed=needed, fix=fix)
+
+
 def check_output(path: Path, *beside: str) -> None:
     """Refuses, before anything is paid for, what could not be written afterwards; `beside` goes out with it."""
     for one in (path, *(path.with_name(path.name + ending) for ending in beside)):
@@ -128,28 +153,70 @@ def write_whole(path: Path, content: bytes, *, spare: Iterable[str | os.PathLike
 
     A link is replaced by the file; what it led to stays.
     """
-    path = path_of("path", path)
-    refuse_input(path, spare)
-    _refuse_other_than_file(path)
-    refuse_release(path, content)
-    handle, pending = _fresh(path)
+    write_together({path: content}, spare=spare)
+
+
+def write_together(files: Mapping[Path, bytes], *, spare: Iterable[str | os.PathLike[str]] = ()) -> None:
+    """Writes files that belong together: all are there or none, as far as a system can have it.
+
+    All are written before any has its name. The last is what the others speak of: it never stands beside old ones, nor without them. What a crash between
+    may leave is that it is not there yet; whatever else fails puts back what there was.
+    """
+    names = [path_of("path", path) for path in files]
+    for path, content in zip(names, files.values(), strict=True):
+        refuse_input(path, spare)
+        _refuse_other_than_file(path)
+        refuse_release(path, content)
+    pending: list[Path] = []
+    aside: list[tuple[Path, Path]] = []
+    placed: list[Path] = []
+    at = names[0]
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(pending, path)
+        for at, content in zip(names, files.values(), strict=True):
+            handle, new = _fresh(at)
+            pending.append(new)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for at in reversed(names) if len(names) > 1 else ():
+            if os.path.lexists(at):
+                old = _pending(at)
+                aside.append((old, at))  # before: it may fail between
+                os.replace(at, old)
+        for at, new in zip(names, pending, strict=True):
+            placed.append(at)
+            os.replace(new, at)
     except BaseException as error:
-        with suppress(OSError):
-            os.unlink(pending)
+        waiting = [path for path, new in zip(names, pending, strict=False) if os.path.lexists(new)]
+        if waiting or len(pending) < len(names):  # not all have their names
+            for path in (path for path in placed if path not in waiting):
+                _removed(path)
+            for old, path in reversed(aside):
+                with suppress(OSError):
+                    os.replace(old, path)
+        for new in (*pending, *(old for old, _ in aside)):
+            _removed(new)
         if isinstance(error, OSError):
-            raise _unwritable(path, error) from None
+            raise _unwritable(at, error) from None
         raise
+    for old, _ in aside:
+        _removed(old)
+
+
+def _removed(path: Path) -> None:
+    with suppress(OSError):
+        os.unlink(path)
+
+
+def _pending(path: Path) -> Path:
+    """A name in the same folder that nobody could foresee."""
+    return path.parent / f".oboro-{secrets.token_hex(8)}.part"
 
 
 def _fresh(path: Path) -> tuple[int, Path]:
     """A new file in the same folder, under a name that nobody could foresee, or lay a link at."""
-    pending = path.parent / f".oboro-{secrets.token_hex(8)}.part"
+    pending = _pending(path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
         return os.open(pending, flags, 0o666), pending

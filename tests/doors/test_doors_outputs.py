@@ -16,13 +16,14 @@ import oboro as ob
 from oboro import files
 from oboro.errors import DataError, OboroError, ParameterError
 
-# the others: a ledger with a hard link is not even opened, no copy is called as SQLite calls what is its own, and a draft replaces drafts alone
+# the others: a ledger with a hard link is not even opened, no copy is called as SQLite calls what is its own, and a draft replaces drafts alone, a page pages
 REFUSED = (
     "overwrite an input",
     "the file has a second name",
     "the file has a name of SQLite's own",
     "is there, and is no draft",
-    "does not say that it is synthetic",
+    "is not known to hold synthetic records alone",
+    "is there, and is no page that oboro made",
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oboro import language
+from oboro.cli.options import _a_page
+from oboro.errors import ParameterError
 from oboro.privacy import Unit
 from oboro.release import Forecast
-from oboro.report import cells, chart, promise
+from oboro.report import cells, chart, page, promise
 from oboro.report import chart as areas
 from oboro.report.map import pack, unpack
-from oboro.report.page import INTERNAL, MAP, PAGE, PROMISE, Words, asset, safe_json, say
+from oboro.report.page import INTERNAL, MAP, PAGE, PROMISE, Words, asset, render, safe_json, say, write_page
 
 
 @given(st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 300)))
@@ -212,3 +215,29 @@ def test_every_letter_stands_out_from_its_ground(theme: str) -> None:
     for line in (f"s{i}" for i in range(7)):
         assert _contrast(named[line], named["card"]) >= 3, line  # lines and bars
     assert _contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
+
+
+def test_a_page_is_written_over_nothing_but_a_page(tmp_path: Path) -> None:
+    """Somebody's own page of the same name cannot be made again."""
+    path = tmp_path / "page.html"
+    write_page(path, render(title="one", body=""))
+    write_page(path, render(title="two", body="", language="ja"))
+    assert "two" in path.read_text(encoding="utf-8")
+    for mine in (
+        "<!DOCTYPE html>\n<p>mine",
+        "",
+        render(title="one", body="").replace("<!DOCTYPE html>", "mine"),
+    ):
+        path.write_text(mine, encoding="utf-8")
+        for door in (lambda: write_page(path, "x"), lambda: _a_page(path)):
+            with pytest.raises(ParameterError, match="is no page that oboro made") as refused:
+                door()
+            assert refused.value.fix == f'output="{tmp_path / "page-2.html"}"'
+        assert path.read_text(encoding="utf-8") == mine
+
+
+def test_all_pages_are_written_in_one_place() -> None:
+    writers = [
+        one.name for one in Path(page.__file__).parent.glob("*.py") if "write_whole" in one.read_text("utf-8")
+    ]
+    assert writers == ["page.py"]

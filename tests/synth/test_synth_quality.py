@@ -15,7 +15,7 @@ from oboro.errors import CertificateError, DataError, ParameterError
 from oboro.release.plan import encoded
 from oboro.report.quality import write_quality
 from oboro.synth.codes import read_both
-from oboro.synth.marks import read_within, write_records
+from oboro.synth.marks import write_records
 
 
 @pytest.mark.long("statistical tests")
@@ -168,8 +168,8 @@ def test_real_rows_beside_the_mark_of_drawn_ones_are_not_said_to_be_drawn(tmp_pa
         write_records(drawn, path)
         assert not ob.synth.quality(real, path, model=model).changed
         if ending != ".csv":  # their mark is within
-            with pa.OSFile(str(path)) as file:
-                other = real.replace_schema_metadata(read_within(file, ending).schema.metadata)
+            schema = pq.read_schema(path) if ending == ".parquet" else pa.ipc.open_file(path).schema
+            other = real.replace_schema_metadata(schema.metadata)
             forged.append(other)
         path.write_bytes(encoded(other, ending))
         forged.append(path)
@@ -178,9 +178,7 @@ def test_real_rows_beside_the_mark_of_drawn_ones_are_not_said_to_be_drawn(tmp_pa
             found = ob.synth.quality(real, made, model=given)
             assert found.changed
             assert any(one.startswith(caution) for one in found.cautions)
-            assert (found.certificate is None) == (
-                given is None
-            )  # whoever gives a model asks for its promise
+            assert found.certificate is None
     # of a mark without a hash the model tells
     assert not ob.synth.quality(real, drawn, model=model).changed
     assert ob.synth.quality(real, real.replace_schema_metadata(drawn.schema.metadata), model=model).changed

@@ -77,6 +77,9 @@ def _a_page(output: Path) -> Path:
             needed=".html",
             fix=f"-o {shlex.quote(str(output.with_name((output.stem or 'page') + '.html')))}",
         )
+    from oboro.report.page import check_page
+
+    check_page(output)  # before the work that a page takes
     return output
 
 
@@ -443,12 +446,14 @@ def _told(one: Record) -> str:
     )
 
 
-def show_valid(facts: Mapping[str, str], key: str | None, unsigned: str | None = None) -> None:
+def show_valid(
+    facts: Mapping[str, str], key: str | None, unsigned: str | None = None, *notes: str, head: str = "valid"
+) -> None:
     """What a signature holds for, and whose word for the key that is; `unsigned` says what it does not hold for."""
-    head = "valid" if unsigned is None else "NOT VERIFIED"
+    head = head if unsigned is None else "NOT VERIFIED"
     echo("\n".join([said(head), *("  " + labelled(label, text) for label, text in facts.items())]))
-    if unsigned is not None:
-        echo(f"  {said('note: ')}{said(unsigned)}")
+    for one in (*([] if unsigned is None else [unsigned]), *notes):
+        echo(f"  {said('note: ')}{said(one)}")
     if key is None:
         note = "compare that key with one the publisher gave you another way, or pass it with --key"
         echo(f"  {said('note: ')}{said(note)}")

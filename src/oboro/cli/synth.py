@@ -253,16 +253,16 @@ def check(
     from oboro.files import next_to
     from oboro.release.certificate import promised
     from oboro.synth import check
-    from oboro.synth.marks import shown_conditions
+    from oboro.synth.marks import MOST_CONDITIONS, shown_conditions
 
     with progress_bar():
         checked = check(file, model=model, public_key=key, output=output)
     verified = checked["signed"] or (checked["redrawn"] and checked["alone"])
-    done = verified or output is not None
+    valid = verified and not checked["may_hold_data"]
     if json:
         written = {} if output is None else {"output": str(output)}
-        show_json({"valid": verified, "key_checked": key is not None, **checked, **written})
-        raise typer.Exit(0 if done else 1)
+        show_json({"valid": valid, "key_checked": key is not None, **checked, **written})
+        raise typer.Exit(0 if valid else 1)
     record = checked["certificate"]
     unit, guarantee = promised(record)
     many = checked["records"]
@@ -290,12 +290,31 @@ def check(
     }
     # nobody signs a mark: whoever has the model draws without the ledger
     unsigned = "verified: the signature of the release that the mark names. Not verified: that these records came from it, which the mark alone says; anybody can write a mark"
-    anew = shlex.join(["oboro", "synth", "check", str(file), "-o", next_to(file)])
-    around = f"verified: these records. Not verified: the file around them, which may hold more than a table shows. oboro did not write it, or another version of pyarrow did. Before you pass it on, write it anew: {anew}"
-    show_valid(facts, key, None if verified else around if checked["redrawn"] else unsigned)
+    if output is None:
+        anew = shlex.join(["oboro", "synth", "check", str(file), "-o", next_to(file)])
+        around = f"verified: these records. Not verified: the file around them, which may hold more than a table shows. oboro did not write it, or another version of pyarrow did. Before you pass it on, write it anew: {anew}"
+    else:
+        around = f"verified: these records. Not verified: {file}, which may hold more than a table shows, and is not to be passed on. {output} holds these records anew, and nothing else"
+    notes = []
+    if checked["where"]:
+        listed = checked["conditions"]
+        notes.append(
+            f"the conditions were chosen by whoever drew, and nobody signs them: these records say nothing beyond the model but what the conditions say, {listed:,} values or ranges"
+        )
+    if checked["may_hold_data"]:
+        notes.append(
+            f"more than {MOST_CONDITIONS} values or ranges may be a column of real data, and then these records are: pass them on only if you know where the conditions come from"
+        )
+    show_valid(
+        facts,
+        key,
+        None if verified else around if checked["redrawn"] else unsigned,
+        *notes,
+        head="valid, under conditions that may hold data" if checked["may_hold_data"] else "valid",
+    )
     if output is not None:
         echo("  " + labelled("written", str(output)))
-    raise typer.Exit(0 if done else 1)
+    raise typer.Exit(0 if valid else 1)
 
 
 @app.command(epilog="Example: oboro synth report people.csv synthetic.parquet -o quality.html")

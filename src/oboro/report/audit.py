@@ -8,8 +8,7 @@ from pathlib import Path
 
 from oboro.audit import AuditReport, Finding
 from oboro.exact import about
-from oboro.files import write_whole
-from oboro.report.page import Words, both, escape, label, render, say
+from oboro.report.page import Words, both, escape, label, render, say, write_page
 
 HEADS = (
     both("neighbours"),
@@ -71,7 +70,7 @@ def write_audit(reports: Sequence[AuditReport], path: str | Path, *, language: s
         subtitle=chips,
         language=language,
     )
-    write_whole(target, page.encode())
+    write_page(target, page)
     return target
 
 

@@ -17,10 +17,9 @@ from oboro.dynamics.plan import SignalPlan
 from oboro.errors import CertificateError, ParameterError, setting
 from oboro.errors import told as told_
 from oboro.exact import Number, about
-from oboro.files import write_whole
 from oboro.release import Certificate
 from oboro.report import axes, promise
-from oboro.report.page import INTERNAL, Words, both, escape, label, render, say
+from oboro.report.page import INTERNAL, Words, both, escape, label, render, say, write_page
 
 _MOST_POINTS = 200_000  # on a page: eleven years of half hours; of more, each point is the mean of several
 _AT_FIRST = 672  # samples that are shown first where there are more: a fortnight of half hours
@@ -116,7 +115,7 @@ def write_band(
         words=BAND_WORDS,
         data=data,
     )
-    write_whole(Path(path), page.encode())
+    write_page(Path(path), page)
 
 
 _CROWDED = 500  # values of which some share a point of a small screen
@@ -261,7 +260,7 @@ def write_outliers(
         body=body,
         language=language,
     )
-    write_whole(Path(path), page.encode())
+    write_page(Path(path), page)
     return equal
 
 

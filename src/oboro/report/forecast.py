@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oboro.exact import about, percent
-from oboro.files import write_whole
 from oboro.release import Forecast
 from oboro.release.forecast import in_labels
 from oboro.report import chart, promise
-from oboro.report.page import PROMISE, Words, both, escape, render, say
+from oboro.report.page import PROMISE, Words, both, escape, render, say, write_page
 
 if TYPE_CHECKING:
     from oboro.tables.plan import TablePlan
@@ -57,7 +56,7 @@ def write_forecast(
         language=language,
     )
     target = Path(path)
-    write_whole(target, page.encode("utf-8"))
+    write_page(target, page)
     return target
 
 

@@ -11,14 +11,13 @@ import numpy as np
 
 from oboro.arrays import Integers, Table
 from oboro.errors import DataError
-from oboro.files import write_whole
 from oboro.kinds import path_of, shown, takes
 from oboro.records import Record
 from oboro.release import plan_from
 from oboro.report import promise
 from oboro.report.cells import Place, sequential
 from oboro.report.packed import pack
-from oboro.report.page import MAP, both, escape, label, render, say
+from oboro.report.page import MAP, both, escape, label, render, say, write_page
 from oboro.tables.input import TICK
 from oboro.tables.series.figures import STATE, STATES, TICKS
 from oboro.tables.series.plan import SeriesPlan
@@ -127,7 +126,7 @@ def write_hours(
         data=data,
         payloads=payloads,
     )
-    write_whole(Path(path), page.encode())
+    write_page(Path(path), page)
 
 
 def each_hour(tables: Sequence[Table]) -> tuple[Place, tuple[int, int], Frames]:

@@ -21,7 +21,6 @@ from oboro.arrays import Table
 from oboro.domain import Areas, Domain, Grid
 from oboro.errors import ParameterError, told
 from oboro.exact import rational
-from oboro.files import write_whole
 from oboro.kinds import path_of, takes, text_of
 from oboro.kinds import shown as shown_value
 from oboro.records import Facts, Record
@@ -42,7 +41,18 @@ from oboro.report.cells import (
 from oboro.report.earth import Earth, beneath, needs_extra
 from oboro.report.figures import Figures, is_partial, plan_of, with_ends
 from oboro.report.packed import pack, unpack
-from oboro.report.page import INTERNAL, MAP, PROMISE, Words, check_language, escape, label, render, say
+from oboro.report.page import (
+    INTERNAL,
+    MAP,
+    PROMISE,
+    Words,
+    check_language,
+    escape,
+    label,
+    render,
+    say,
+    write_page,
+)
 
 # The body of the map page: everything on it but the counts.
 
@@ -400,7 +410,7 @@ def write_map(
         payloads=payloads,
     )
     where = Path(path)
-    write_whole(where, page.encode("utf-8"))
+    write_page(where, page)
     return where
 
 

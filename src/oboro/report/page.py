@@ -13,11 +13,13 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from oboro._version import __version__
 from oboro.errors import ParameterError, setting, told
+from oboro.files import next_to, write_whole
 from oboro.language import chosen, filled, of_pages, phrase, said
 
 if TYPE_CHECKING:
@@ -316,6 +318,37 @@ def check_language(language: str | None) -> str | None:
     return language
 
 
+def write_page(path: str | Path, page: str) -> None:
+    """Writes a page, over nothing but a page of oboro's."""
+    check_page(path)
+    write_whole(Path(path), page.encode("utf-8"))
+
+
+def check_page(path: str | Path) -> None:
+    """Refuses to write over what somebody else has made: a page can be made again, and that cannot."""
+    where = Path(path)
+    if where.is_file() and not _is_page(where):
+        raise ParameterError(
+            f"{where} is there, and is no page that oboro made",
+            given=told(output=str(path)),
+            needed="a new name, or that of a page of oboro's",
+            fix=setting(output=next_to(where)),
+        )
+
+
+_GENERATOR = '<meta name="generator" content="oboro '  # by which a page is known again
+_HEAD = 4096  # bytes within which it stands
+
+
+def _is_page(where: Path) -> bool:
+    try:
+        with where.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return False
+    return head.startswith(b"<!DOCTYPE html>") and _GENERATOR.encode() in head
+
+
 def render(
     *,
     title: str | Words,
@@ -360,7 +393,7 @@ def render(
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-<meta name="generator" content="oboro {escape(__version__)}">
+{_GENERATOR}{escape(__version__)}">
 {say(warned if internal else named, "title")}
 <link rel="icon" href="data:image/svg+xml,{quote(MARK.format(more='xmlns="http://www.w3.org/2000/svg"'))}">
 <style>{style}</style>

@@ -12,12 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from oboro.arrays import Bytes
-from oboro.files import write_whole
 from oboro.language import reproduced
 from oboro.release.forecast import Cell
 from oboro.release.reproduction import Bars, Cells, Curve, Curves, Figure, Reproduction, text_of
 from oboro.report import axes
-from oboro.report.page import LANGUAGES, Words, both, escape, label, render, say
+from oboro.report.page import LANGUAGES, Words, both, escape, label, render, say, write_page
 
 PAPERS = {
     "terada": both("Large tables: wavelets, Morton order and non-negative refinement (Terada et al.)"),
@@ -61,7 +60,7 @@ def write_papers(found: Sequence[Reproduction], path: str | Path, *, language: s
         language=language,
         styles=("papers.css",),
     )
-    write_whole(target, page.encode())
+    write_page(target, page)
     return target
 
 

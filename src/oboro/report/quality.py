@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oboro.files import write_whole
 from oboro.records import Facts
 from oboro.release import Certificate
 from oboro.report import promise
-from oboro.report.page import INTERNAL, Words, both, escape, label, named, render, say
+from oboro.report.page import INTERNAL, Words, both, escape, label, named, render, say, write_page
 
 if TYPE_CHECKING:
     from oboro.arrays import Floats
@@ -68,6 +67,9 @@ WORDS = {
     "unpromised": both(
         "These records name no release, and no model was given with them, so this page makes no promise about them (--model)."
     ),
+    "changed": both(
+        "These records are not those that the model of their mark draws, so this page makes no promise about them."
+    ),
     "proved": both(
         "That the records came from this release is proved by oboro synth check, not by this page."
     ),
@@ -99,7 +101,7 @@ def write_quality(
         language=language,
         internal=INTERNAL["records"],
     )
-    write_whole(Path(path), page.encode("utf-8"))
+    write_page(Path(path), page)
 
 
 def _body(quality: Quality, record: Facts) -> str:
@@ -117,7 +119,7 @@ def _body(quality: Quality, record: Facts) -> str:
     promised = (
         promise.promise(record, WORDS["proved"])
         if record
-        else f'<section class="card promise">{say(WORDS["spent"], "h2")}{say(WORDS["unpromised"], "p")}</section>'
+        else f'<section class="card promise">{say(WORDS["spent"], "h2")}{say(WORDS["changed" if quality.changed else "unpromised"], "p")}</section>'
     )
     return f"""<main class="sheet">
 <section class="card">{say(Words.sentence(quality.verdict), "p", 'class="lead"')}{cautions}<div class="figures">{_figures(quality)}</div></section>

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from oboro.errors import CertificateError, DataError, ParameterError, setting, told
-from oboro.files import CERTIFICATE, reads
+from oboro.files import CERTIFICATE, content_of
 from oboro.kinds import path_of, takes, text_of
 from oboro.records import Record
 from oboro.release import Certificate, plan_from, verify_certificate
 from oboro.release.certificate import certificate_from, unpacked, verify_unpacked
 from oboro.synth.conditions import Wanted
+from oboro.synth.contents import Contents, check_room, contents_of, no_room, records_of
 from oboro.synth.marks import (
     BESIDE,
+    MOST_CONDITIONS,
     WITHIN,
     check_file,
+    conditions_in,
     digest,
-    mark_within,
+    digest_of,
+    mark_among,
     marked,
     model_within,
     read_mark,
-    read_within,
     told_of,
     wanted_of,
     write_records,
@@ -49,6 +53,9 @@ def check(
     then it is what whoever wrote the file says. Records of the Gaussian method are a release themselves, and
     their hash is signed. A model is checked too.
 
+    The conditions of the draw ("where") were chosen by whoever drew, and nobody signs them: the records say nothing beyond the model but what the conditions say.
+    "conditions" is how many values and ranges they list. More than 100 may be a column of real data: then "may_hold_data" is true.
+
     A Parquet or Arrow file has room for more than a table shows: other metadata, labels that no record has, values under nulls. It holds the records alone
     ("alone") if it is what oboro or pyarrow writes of them, byte for byte. One that another program wrote, or another version of pyarrow, may hold the
     same records and is not known to be alone: `output` is where they are written anew, as they were drawn again.
@@ -63,14 +70,23 @@ def check(
     where = Path(path)
     if output is not None:
         check_file(output)
+    try:
+        return _checked(where, model, public_key, output)
+    except MemoryError:
+        raise no_room(where) from None
+
+
+def _checked(
+    where: Path, model: str | Path | None, public_key: str | None, output: str | Path | None
+) -> Record:
     content = _content(where)
     if unpacked(content) is not None:
         _without(model=model, output=output)
         certificate = load(where).certificate
         certificate.verify_signature(public_key)
         return _told("model", certificate, None, signed=True, unchanged=True, redrawn=False, alone=True)
-    table = _table(content, where)
-    mark = _mark(where, table)
+    contents = _contents(content, where)
+    mark = _mark(where, contents)
     if mark is None or "certificate" not in mark:
         return _release(where, model, public_key, output)
     certificate = certificate_from(mark["certificate"], where)
@@ -79,7 +95,7 @@ def check(
     if not isinstance(plan, ModelPlan):
         raise _no_synthetic(where, certificate)
     wanted = wanted_of(mark.get("where", {}), plan.domain)
-    if wanted is None or not _holds(mark["records"], content, table, plan):
+    if wanted is None or not _holds(mark["records"], content, contents, plan):
         raise CertificateError(
             f"the mark of {where} is not that of a draw from its model",
             given="conditions that do not fit the domain"
@@ -87,23 +103,22 @@ def check(
             else f"{mark['records']:,} records in {len(content):,} bytes",
             needed="a mark as oboro wrote it",
         )
-    fits = table is None or (table.num_rows, table.column_names) == (mark["records"], [*plan.domain.names])
-    found = None  # other columns, or other numbers of rows, are not looked at any further
-    if fits:
-        found = hashlib.sha256(content).hexdigest() if table is None else digest(table, where.suffix.lower())
+    found = _found(where, content, contents, mark, plan)
     if found is None or found != mark.get("sha256", found):
         raise CertificateError(
             f"{where} does not hold the records that were marked",
-            given="other columns, or another number of records" if found is None else f"sha256 {found}",
+            given="other columns, another number of records, or more than they can hold"
+            if found is None
+            else f"sha256 {found}",
             needed=f"{mark['records']:,} records, sha256 {mark.get('sha256', 'unknown')}",
         )
     drawer, inside = None if model is None else load(model), model_within(mark)
     if drawer is not None:
-        _agree(where, certificate, drawer.certificate, public_key)
+        check_agreement(where, certificate, drawer.certificate, public_key)
     if inside is not None:  # whichever draws: nothing else stands in the mark
-        _agree(where, certificate, _certificate_of(inside, where), public_key)
+        check_agreement(where, certificate, certificate_within(inside, where), public_key)
         drawer = drawer or loaded(inside, where)
-    drawn = None if drawer is None else _drawn_again(where, table, mark, wanted, drawer, found)
+    drawn = None if drawer is None else _drawn_again(where, mark, wanted, drawer, found)
     if output is not None and drawn is None:
         raise ParameterError(
             "there is nothing to draw the records again from",
@@ -113,7 +128,7 @@ def check(
             argument="output",
         )
     alone = drawn is not None and (
-        table is None or content in writings(marked(drawn, mark), where.suffix.lower())
+        contents is None or content in writings(marked(drawn, mark), where.suffix.lower())
     )
     if output is not None:
         write_records(marked(drawn, mark), output)
@@ -122,13 +137,14 @@ def check(
         certificate,
         {**mark, "where": told_of(wanted, plan.domain)},
         signed=False,
+        conditions=conditions_in(wanted),
         unchanged="sha256" in mark,
         redrawn=drawn is not None,
         alone=alone,
     )
 
 
-def _certificate_of(packed: bytes, where: Path) -> Certificate:
+def certificate_within(packed: bytes, where: Path) -> Certificate:
     """That of the model in a mark, checked against what stands beside it there."""
     parts = unpacked(packed)
     if parts is None:
@@ -140,7 +156,9 @@ def _certificate_of(packed: bytes, where: Path) -> Certificate:
     return verify_unpacked(*parts, where)
 
 
-def _told(what: str, certificate: Certificate, mark: Record | None, **checked: bool) -> Record:
+def _told(
+    what: str, certificate: Certificate, mark: Record | None, conditions: int = 0, **checked: bool
+) -> Record:
     record = certificate.record
     return {
         "synthetic": what,
@@ -150,56 +168,75 @@ def _told(what: str, certificate: Certificate, mark: Record | None, **checked: b
         "plan": record["plan"]["kind"],
         "seed": (mark or {}).get("seed"),
         "where": (mark or {}).get("where", {}),
+        "conditions": conditions,
+        "may_hold_data": conditions > MOST_CONDITIONS,
         **checked,
         "certificate": record,
     }
 
 
-def _holds(records: int, content: bytes, table: Any, plan: ModelPlan) -> bool:
-    """Whether a file can hold so many records: a value takes at least a byte, with what divides it from the next.
+def _holds(records: int, content: bytes, contents: Contents | None, plan: ModelPlan) -> bool:
+    """Whether a file can hold so many records: as text a value takes at least a byte, with what divides it from the next.
 
     A mark is anybody's word, and as many records are drawn again as it says.
     """
-    if table is not None:
-        return records <= MOST_RECORDS
-    return records * len(plan.domain) <= min(len(content), MOST_RECORDS * len(plan.domain))
+    most = MOST_RECORDS if contents is not None else min(len(content) // len(plan.domain), MOST_RECORDS)
+    return records <= most
+
+
+def _found(
+    where: Path, content: bytes, contents: Contents | None, mark: Record, plan: ModelPlan
+) -> str | None:
+    """The hash of the records in a file; None where its footer speaks of others than the mark, which are not read."""
+    if contents is not None and not contents.fits(plan.domain, mark["records"]):
+        return None
+    check_room(mark["records"], plan.domain, where)
+    if contents is None:
+        return hashlib.sha256(content).hexdigest()
+    drawn = records_of(plan.domain)
+    if contents.schema.types != drawn.types:
+        # a type that reads the same may hold more: milliseconds of a day, labels that no record has
+        raise CertificateError(
+            f"{where} does not hold what the model draws",
+            given=", ".join(map(str, contents.schema.types)),
+            needed=", ".join(map(str, drawn.types)),
+        )
+    try:
+        return digest_of(contents.batches(plan.domain), drawn, where.suffix.lower())
+    except MemoryError:
+        raise
+    except Exception:  # whatever the bytes are: not a file that oboro wrote
+        raise _unreadable(where) from None
 
 
 def _content(where: Path) -> bytes:
-    reads(where)
-    try:
-        return where.read_bytes()
-    except OSError:
-        raise DataError(
-            f"no such file: {where}", given=str(where), needed="a file of synthetic records, or a model"
-        ) from None
+    return content_of(where, needed="a file of synthetic records, or a model")
 
 
-def _table(content: bytes, where: Path) -> Any:
-    """The records of a file that carries its mark within; None for other files."""
+def _contents(content: bytes, where: Path) -> Contents | None:
+    """What a file that carries its mark within says of its records; None for other files."""
     import pyarrow as pa
 
     ending = where.suffix.lower()
     if ending not in WITHIN:
         return None
     try:
-        return read_within(pa.BufferReader(content), ending)
+        return contents_of(pa.BufferReader(content), ending)
     except Exception:  # whatever the bytes are: not a file that oboro wrote
-        raise DataError(
-            f"{where} cannot be read", given=str(where), needed=f"a file that is what {ending} says"
-        ) from None
+        raise _unreadable(where) from None
 
 
-def _mark(where: Path, table: Any) -> Record | None:
-    if table is not None:
-        written = mark_within(table)
+def _unreadable(where: Path) -> DataError:
+    ending = where.suffix.lower()
+    return DataError(f"{where} cannot be read", given=str(where), needed=f"a file that is what {ending} says")
+
+
+def _mark(where: Path, contents: Contents | None) -> Record | None:
+    if contents is not None:
+        written = mark_among(contents.metadata)
     else:
         beside = where.with_name(where.name + BESIDE)
-        reads(beside)
-        try:
-            written = beside.read_bytes()
-        except OSError:
-            written = None
+        written = content_of(beside, needed="a mark") if os.path.lexists(beside) else None
     if written is None:
         return None
     mark = read_mark(written)
@@ -250,7 +287,9 @@ def _no_synthetic(where: Path, certificate: Certificate) -> CertificateError:
     )
 
 
-def _agree(where: Path, certificate: Certificate, model: Certificate, public_key: str | None) -> None:
+def check_agreement(
+    where: Path, certificate: Certificate, model: Certificate, public_key: str | None
+) -> None:
     """The certificate of a model is that of the mark: the same key signed the same facts.
 
     Only `file`, the hash of the model's own file, is in the certificate of a model that was saved and not in that of one that was not.
@@ -271,25 +310,10 @@ def _agree(where: Path, certificate: Certificate, model: Certificate, public_key
         )
 
 
-def _drawn_again(
-    where: Path, table: Any, mark: Record, wanted: Mapping[int, Wanted], model: Model, found: str
-) -> Any:
+def _drawn_again(where: Path, mark: Record, wanted: Mapping[int, Wanted], model: Model, found: str) -> Any:
     """The records of the mark, drawn again; refused where the file holds others."""
-    again, alike = None, True
-    if "seed" in mark:
-        try:
-            drawn = model.draw(mark["records"], wanted, mark["seed"])
-            again = digest(drawn, where.suffix.lower())
-            # a type that reads the same may hold more: milliseconds of a day, labels that no record has
-            alike = table is None or table.schema.types == drawn.schema.types
-        except ParameterError:  # conditions that leave no record
-            again = None
-    if again == found and not alike:
-        raise CertificateError(
-            f"{where} does not hold what the model draws",
-            given=", ".join(map(str, table.schema.types)),
-            needed=", ".join(map(str, drawn.schema.types)),
-        )
+    drawn = drawn_again(mark, wanted, model)
+    again = None if drawn is None else digest(drawn, where.suffix.lower())
     if again != found:
         raise CertificateError(
             f"{where} does not hold what the model draws",
@@ -297,3 +321,13 @@ def _drawn_again(
             needed=f"sha256 {again}, or the version that drew them, if that was another",
         )
     return drawn
+
+
+def drawn_again(mark: Record, wanted: Mapping[int, Wanted], model: Model) -> Any:
+    """The records of a mark, drawn again; None where it is that of no draw."""
+    if "seed" not in mark:
+        return None
+    try:
+        return model.draw(mark["records"], wanted, mark["seed"])
+    except ParameterError:  # conditions that leave no record
+        return None

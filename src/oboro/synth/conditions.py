@@ -52,6 +52,28 @@ def wanted_codes(domain: Domain, where: Mapping[str, object] | None = None) -> d
     return found
 
 
+def in_normal_form(domain: Domain, wanted: Mapping[int, Wanted]) -> dict[int, Wanted]:
+    """The same conditions in the one way that a mark writes them: no range touches the next, and what holds for all values is none.
+
+    A condition that could be written in several ways could tell something by the way that was taken.
+    """
+    found, totals = {}, {total for total, _ in domain.rules.sums}
+    for place, one in wanted.items():
+        apart = one.start[1:] > one.stop[:-1]
+        joined = Wanted(one.start[np.append(True, apart)], one.stop[np.append(apart, True)])
+        column = domain.columns[place]
+        if column.name in totals or not is_everything(
+            joined, column
+        ):  # a condition on a sum is refused later
+            found[place] = joined
+    return found
+
+
+def is_everything(wanted: Wanted, column: Column) -> bool:
+    """Whether all that a column can hold is wanted."""
+    return bool(wanted.start[0] == 0 and wanted.stop[0] == code_count(column))
+
+
 def _wanted(column: Column, value: object) -> Wanted | None:
     if isinstance(value, tuple) and not isinstance(column, Category):
         span = _span(column, *value) if len(value) == 2 else None

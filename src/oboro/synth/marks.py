@@ -8,11 +8,13 @@ from it without the ledger: that the records came from the model is shown by dra
 from __future__ import annotations
 
 import base64
+import codecs
 import hashlib
+import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,14 +25,16 @@ from oboro._version import __version__
 from oboro.arrays import Table
 from oboro.domain import Category, Column, Domain
 from oboro.errors import ParameterError, setting, told
-from oboro.files import next_to, refuse_release, write_whole
+from oboro.files import next_to, refuse_release, write_together, write_whole
 from oboro.language import plain
 from oboro.ledger.chain import HASH, Form, a_number, misfit
 from oboro.records import Record
-from oboro.release import Certificate
+from oboro.release import Certificate, plan_from
 from oboro.release.plan import FORMATS, encoded
 from oboro.synth.codes import code_count
-from oboro.synth.conditions import Wanted
+from oboro.synth.conditions import Wanted, is_everything
+from oboro.synth.contents import ROWS, check_room, contents_of, table_of
+from oboro.synth.plan import ModelPlan
 
 FORMAT = "oboro synthetic 1"
 NOTE = "synthetic records: drawn from what was released with noise, not rows of people"
@@ -105,38 +109,12 @@ def marked(table: Table, said: Record) -> Table:
 
 def mark_within(table: Table) -> bytes | None:
     """The mark that a table carries, as it was written."""
-    return (table.schema.metadata or {}).get(_KEY)
+    return mark_among(table.schema.metadata or {})
 
 
-def mark_alone(source: Any, ending: str) -> bytes | None:
-    """The mark in a Parquet or Arrow file, from its metadata alone. Whatever is no such file raises as pyarrow does."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pq.ParquetFile(source).schema_arrow if ending == ".parquet" else pa.ipc.open_file(source).schema
-    return mark_within(schema.empty_table())
-
-
-def read_within(source: Any, ending: str) -> Table:
-    """The records of a Parquet or Arrow file that may carry a mark. Whatever is no such file raises as pyarrow does.
-
-    An Arrow file is used as it lies there. Where a damaged or forged one says that a text begins beyond the end of its bytes,
-    whoever follows that reads foreign memory, and the program dies: so nothing is looked at before everything was checked.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if ending == ".parquet":
-        table = pq.ParquetFile(source).read(use_threads=False)
-    else:
-        table = pa.ipc.open_file(source).read_all()
-    table.validate(full=True)
-    return table
-
-
-def fits(said: Record, table: Table, ending: str) -> bool:
-    """Whether a mark with a hash is that of these records."""
-    return bool(table.num_rows == said["records"] and said["sha256"] == digest(table, ending))
+def mark_among(metadata: Mapping[bytes, bytes]) -> bytes | None:
+    """The mark among the metadata of a table or a file."""
+    return metadata.get(_KEY)
 
 
 def read_mark(content: bytes) -> Record | None:
@@ -159,7 +137,10 @@ def mark_of(table: Table) -> Record:
 
 
 def wanted_of(where: Record, domain: Domain) -> dict[int, Wanted] | None:
-    """The conditions of a draw, as they stand in a mark; None where no draw from this domain could have had them."""
+    """The conditions of a draw, as they stand in a mark; None where no draw from this domain could have had them.
+
+    They are anybody's word, and are read in normal form alone: so they hold nothing beyond what they mean.
+    """
     found = {}
     totals = {total for total, _ in domain.rules.sums}
     for name, ranges in where.items():
@@ -168,18 +149,28 @@ def wanted_of(where: Record, domain: Domain) -> dict[int, Wanted] | None:
         place = domain.names.index(name)
         if not ranges or not all(len(span) == 2 and span[0] < span[1] for span in ranges):
             return None
-        if any(after[0] < before[1] for before, after in pairwise(ranges)):
+        if any(after[0] <= before[1] for before, after in pairwise(ranges)):
             return None
         if ranges[-1][1] > code_count(domain.columns[place]):
             return None
         start, stop = np.array(ranges, np.int64).T
         found[place] = Wanted(start, stop)
+        if is_everything(found[place], domain.columns[place]):
+            return None
     return found
 
 
 def told_of(wanted: Mapping[int, Wanted], domain: Domain) -> Record:
     """The same conditions in values: lists of them, and of numbers and dates ranges with both ends; null is missing."""
     return {domain.names[place]: _values(domain.columns[place], one) for place, one in wanted.items()}
+
+
+MOST_CONDITIONS = 100  # values and ranges, of all columns together: more may be a column of the data
+
+
+def conditions_in(wanted: Mapping[int, Wanted]) -> int:
+    """How many values and ranges the conditions of a draw list; neighbours count as one range."""
+    return sum(one.start.size for one in wanted.values())
 
 
 def shown_conditions(where: Record) -> str:
@@ -209,7 +200,52 @@ def _values(column: Column, wanted: Wanted) -> list[object]:
 
 def digest(table: Table, ending: str) -> str:
     """The hash of records: of the file where their mark stands beside it, of the same records as CSV where it stands within."""
-    return hashlib.sha256(encoded(table, ".csv" if ending in WITHIN else ending)).hexdigest()
+    return digest_of(table.to_batches(max_chunksize=ROWS), table.schema, ending)
+
+
+def digest_of(batches: Iterable[Any], schema: Any, ending: str) -> str:
+    """The same of records that come some at a time: the hash of what `encoded` writes, of which only a part is there at once."""
+    if ending == ".json":
+        return _json_digest(batches)
+    from pyarrow import PythonFile, csv
+
+    sink = _Hashed()
+    with csv.CSVWriter(PythonFile(sink, mode="w"), schema) as file:
+        for batch in batches:
+            file.write_batch(batch)
+    return sink.found
+
+
+class _Hashed(io.RawIOBase):
+    """A file of which only the hash is kept: as `encoded` writes CSV, with a byte order mark where any letter is more than ASCII."""
+
+    def __init__(self) -> None:
+        self._plain, self._begun, self._ascii = hashlib.sha256(), hashlib.sha256(codecs.BOM_UTF8), True
+
+    @property
+    def found(self) -> str:
+        return (self._plain if self._ascii else self._begun).hexdigest()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        part = bytes(content)
+        self._plain.update(part)
+        self._begun.update(part)
+        self._ascii = self._ascii and part.isascii()
+        return len(part)
+
+
+def _json_digest(batches: Iterable[Any]) -> str:
+    found, between = hashlib.sha256(), "["
+    for batch in batches:
+        if batch.num_rows:
+            text = json.dumps(batch.to_pylist(), ensure_ascii=False, default=str, indent=1)
+            found.update((between + text[1:-2]).encode())
+            between = ","
+    found.update(b"[]" if between == "[" else b"\n]")
+    return found.hexdigest()
 
 
 def writings(table: Table, ending: str) -> Iterator[bytes]:
@@ -244,7 +280,7 @@ def check_file(path: str | Path) -> Path:
     refuse_release(where)
     if where.is_file() and not is_marked(where):
         raise ParameterError(
-            f"{where} is there, and does not say that it is synthetic: it may be real data",
+            f"{where} is there, and is not known to hold synthetic records alone: it may be real data",
             given=told(output=str(path)),
             needed="a new name, or that of synthetic records as they were written",
             fix=setting(output=next_to(where)),
@@ -277,7 +313,8 @@ def is_marked(where: Path) -> bool:
     try:
         if ending in WITHIN:
             return _fits_within(where, ending)
-        said = read_mark(where.with_name(where.name + BESIDE).read_bytes())
+        beside = where.with_name(where.name + BESIDE)
+        said = read_mark(beside.read_bytes()) if beside.is_file() else None
         if said is None:
             return False
         with where.open("rb") as file:
@@ -287,13 +324,23 @@ def is_marked(where: Path) -> bool:
 
 
 def _fits_within(where: Path, ending: str) -> bool:
-    """Whether a Parquet or Arrow file carries a mark of its own records. These are read only if it may be so."""
+    """Whether a Parquet or Arrow file carries a mark of its own records, and holds nothing else. These are read only if it may be so."""
     import pyarrow as pa
 
     with pa.OSFile(str(where)) as file:
-        found = mark_alone(file, ending)
+        contents = contents_of(file, ending)
+        found = mark_among(contents.metadata)
         said = None if found is None else read_mark(found)
-        return said is not None and "sha256" in said and fits(said, read_within(file, ending), ending)
+        if said is None or "sha256" not in said or "certificate" not in said:
+            return False
+        plan = plan_from(said["certificate"]["plan"])
+        if not isinstance(plan, ModelPlan) or not contents.fits(plan.domain, said["records"]):
+            return False
+        check_room(contents.rows, plan.domain, where)
+        table = table_of(contents, plan.domain).combine_chunks()
+    if said["sha256"] != digest(table, ending):
+        return False
+    return where.read_bytes() in writings(marked(table, said), ending)
 
 
 def write_records(table: Table, path: str | Path) -> Path | None:
@@ -310,6 +357,5 @@ def write_records(table: Table, path: str | Path) -> Path | None:
         write_whole(where, encoded(marked(table, said), ending))
         return None
     beside = where.with_name(where.name + BESIDE)
-    write_whole(where, encoded(table, ending))
-    write_whole(beside, _written(said))
+    write_together({beside: _written(said), where: encoded(table, ending)})
     return beside

@@ -13,7 +13,7 @@ from oboro.arrays import Floats, Integers, Table
 from oboro.domain import Domain
 from oboro.errors import CertificateError, DataError, OboroError, ParameterError, setting, told
 from oboro.exact import Number, whole
-from oboro.files import reads, write_whole
+from oboro.files import content_of, write_whole
 from oboro.kinds import path_of, takes, text_of, unknown
 from oboro.language import plain
 from oboro.ledger import Ledger
@@ -23,7 +23,7 @@ from oboro.release import Certificate, Release, plan_from, run
 from oboro.release.certificate import unpacked, verify_unpacked
 from oboro.release.release import checked_ending
 from oboro.synth.codes import code_count, to_table
-from oboro.synth.conditions import Wanted, conditions, wanted_codes, where_of
+from oboro.synth.conditions import Wanted, conditions, in_normal_form, wanted_codes, where_of
 from oboro.synth.copula import CopulaSampler, MomentsPlan, Segments, correlations, restricted
 from oboro.synth.junction import LEAST, Law, Mask, Zeros, spread_evenly, sum_axes, with_evidence
 from oboro.synth.levels import COUNTINGS
@@ -360,7 +360,7 @@ class Model:
         """
         count = whole("n", n, least=0, most=MOST_RECORDS, open=True)
         chosen = _any_seed() if seed is None else whole("seed", seed, least=0, most=MOST_SEED)
-        wanted = wanted_codes(self.domain, where)
+        wanted = in_normal_form(self.domain, wanted_codes(self.domain, where))
         said = mark_of_draw(count, chosen, wanted, self.domain, self.certificate, self.bundle())
         return marked(self.draw(count, wanted, chosen), said)
 
@@ -436,18 +436,7 @@ def load(path: str | Path) -> Model:
     >>> ob.synth.load(model.save("people.oboro")).sample(10, seed=1) == model.sample(10, seed=1)
     True
     """
-    reads(path)
-    try:
-        packed = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise DataError(
-            f"no such file: {path}",
-            given=str(path),
-            needed="a model that oboro synth release wrote",
-            fix="model.oboro",
-        ) from None
-    except OSError:
-        packed = b""
+    packed = content_of(path, needed="a model that oboro synth release wrote", fix="model.oboro")
     return loaded(packed, path)
 
 

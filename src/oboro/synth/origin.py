@@ -1,7 +1,8 @@
-"""Where synthetic records say that they come from: what their mark tells a report. It is `check` that verifies it."""
+"""Where synthetic records say that they come from: what their mark tells a report. It is `check` that verifies all of it."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,23 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 from oboro.domain import Domain
 from oboro.errors import CertificateError, OboroError, ParameterError, setting
-from oboro.files import CERTIFICATE, reads
+from oboro.files import CERTIFICATE, content_of
 from oboro.records import Record
 from oboro.release import Certificate, plan_from, verify_certificate
 from oboro.release.certificate import certificate_from
+from oboro.synth.check import certificate_within, check_agreement, drawn_again
 from oboro.synth.conditions import Wanted
+from oboro.synth.contents import check_room, contents_of, no_room, records_of
 from oboro.synth.marks import (
     BESIDE,
     WITHIN,
     digest,
-    fits,
-    is_marked,
+    digest_of,
+    mark_among,
     mark_within,
+    model_within,
     read_mark,
-    read_within,
     told_of,
     wanted_of,
 )
+from oboro.synth.model import loaded
 from oboro.synth.plan import ModelPlan
 from oboro.synth.records import GaussianPlan
 
@@ -86,50 +90,84 @@ def origin_of(synthetic: Any, model: Model | None) -> Origin:
     if model is not None:
         mine = model.certificate.record
         if mine["content"] != record["content"] or mine["ledger"] != record["ledger"]:
-            where = synthetic if isinstance(synthetic, str | os.PathLike) else "the synthetic table"
             raise CertificateError(
-                f"{where} was drawn from another model",
+                f"{_named(synthetic)} was drawn from another model",
                 given=f"entry {mine['ledger']['reserved_at']} of {mine['ledger']['id']}",
                 needed=f"entry {record['ledger']['reserved_at']} of {record['ledger']['id']}",
             )
     wanted = wanted_of(found.get("where", {}), plan.domain)
     told_where = {} if wanted is None else told_of(wanted, plan.domain)
+    if wanted is None or not _fits(synthetic, found, certificate, plan.domain, wanted, model):
+        return Origin(plan.domain, told_where, changed=True)
     signed = certificate if model is None else model.certificate
-    if wanted is None or not _fits(synthetic, found, plan.domain, wanted, model):
-        return Origin(
-            plan.domain, told_where, changed=True, certificate=signed if model is not None else None
-        )
     return Origin(plan.domain, told_where, marked=True, certificate=signed)
 
 
 def _fits(
-    synthetic: Any, said: Record, domain: Domain, wanted: Mapping[int, Wanted], model: Model | None
+    synthetic: Any,
+    said: Record,
+    certificate: Certificate,
+    domain: Domain,
+    wanted: Mapping[int, Wanted],
+    model: Model | None,
 ) -> bool:
-    """Whether records are those that their mark was written for, by its hash; where it has none, by the model if that is given.
+    """Whether records are those that their mark was written for: by its hash, and by drawing them again from the model, given or in the mark.
 
-    Anybody can write a mark with a hash: this finds real rows that came into the place of drawn ones, and the mark was left beside them.
+    Anybody can write a mark with a hash, for real rows too. Marks of earlier versions hold no model: then this finds only rows that came
+    into the place of others, whose mark was left beside them.
     """
+    try:
+        ending, found = _digest(synthetic, said["records"], domain)
+        if found is None or said.get("sha256", found) != found:
+            return False
+        inside = None if model is not None else model_within(said)
+        if inside is not None:
+            where = Path(_named(synthetic))
+            check_agreement(where, certificate, certificate_within(inside, where), None)
+            model = loaded(inside, where)
+    except CertificateError:  # a mark is anybody's word
+        return False
+    except MemoryError:
+        raise no_room(_named(synthetic)) from None
+    if model is None:
+        return "sha256" in said or "seed" in said
+    drawn = drawn_again(said, wanted, model)
+    return drawn is not None and digest(drawn, ending) == found
+
+
+def _named(synthetic: Any) -> str:
+    return str(synthetic) if isinstance(synthetic, str | os.PathLike) else "the synthetic table"
+
+
+def _digest(synthetic: Any, records: int, domain: Domain) -> tuple[str, str | None]:
+    """As what records are hashed, and their hash; None where they cannot be those of a mark, and are not read any further."""
     import pyarrow as pa
 
-    table = synthetic
-    if not isinstance(synthetic, pa.Table):
-        path = Path(synthetic)
-        if "sha256" in said or path.suffix.lower() not in WITHIN:
-            return is_marked(path)
-        try:
-            with pa.OSFile(str(path)) as file:
-                table = read_within(file, path.suffix.lower())
-        except Exception:  # whoever reads the records says so
-            return False
-    if "sha256" in said:
-        return fits(said, table, ".parquet")
-    if (table.num_rows, table.column_names) != (said["records"], [*domain.names]) or "seed" not in said:
-        return False
+    names = [*domain.names]
+    if isinstance(synthetic, pa.Table):
+        if (synthetic.num_rows, synthetic.column_names) != (records, names):
+            return ".parquet", None
+        check_room(records, domain, _named(synthetic))
+        return ".parquet", digest(synthetic, ".parquet")
+    path = Path(synthetic)
+    ending = path.suffix.lower()
+    if ending not in WITHIN:
+        with path.open("rb") as file:
+            if records * len(names) > os.fstat(file.fileno()).st_size:
+                return ending, None
+            check_room(records, domain, path)
+            return ending, hashlib.file_digest(file, "sha256").hexdigest()
     try:
-        drawn = None if model is None else model.draw(table.num_rows, wanted, said["seed"])
-    except ParameterError:  # conditions that leave no record
-        return False
-    return drawn is None or digest(drawn, ".parquet") == digest(table, ".parquet")
+        with pa.OSFile(str(path)) as file:
+            contents = contents_of(file, ending)
+            if not contents.fits(domain, records):
+                return ending, None
+            check_room(records, domain, path)
+            return ending, digest_of(contents.batches(domain), records_of(domain), ending)
+    except (MemoryError, OboroError):
+        raise
+    except Exception:  # whoever reads the records says so
+        return ending, None
 
 
 def _released(synthetic: Any) -> Origin | None:
@@ -150,7 +188,6 @@ def _released(synthetic: Any) -> Origin | None:
 def _written(synthetic: Any) -> bytes | None:
     """The mark of records as it was written; None where there is none to be read."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     if isinstance(synthetic, pa.Table):
         return mark_within(synthetic)
@@ -161,11 +198,8 @@ def _written(synthetic: Any) -> bytes | None:
     try:
         if ending not in WITHIN:
             beside = path.with_name(path.name + BESIDE)
-            reads(beside)
-            return beside.read_bytes()
-        if ending == ".parquet":
-            return mark_within(pq.read_schema(path).empty_table())
-        with pa.memory_map(str(path)) as file:
-            return mark_within(pa.ipc.open_file(file).schema.empty_table())
+            return content_of(beside, needed="a mark")
+        with pa.OSFile(str(path)) as file:
+            return mark_among(contents_of(file, ending).metadata)
     except Exception:  # no file of this kind: whoever reads the records says so
         return None
