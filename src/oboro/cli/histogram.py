@@ -15,7 +15,7 @@ from oboro.cli.options import (
     Eps,
     ExpectedN,
     Json,
-    LedgerAt,
+    LedgerOrDeclared,
     NotNegative,
     Options,
     Shown,
@@ -77,8 +77,8 @@ def forecast(counted: Counted, show: Shown, unit: UnitText = None, expected_n: E
 def release(
     data: DataFile,
     counted: Counted,
-    ledger: LedgerAt,
     delivery: Delivery,
+    ledger: LedgerOrDeclared = None,
     not_negative: NotNegative = False,
 ) -> None:
     """Publishes the counts and pays for them from the ledger, whose unit is protected."""
