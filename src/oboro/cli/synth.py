@@ -17,7 +17,7 @@ from oboro.cli.options import (
     EpsOrNone,
     Json,
     Language,
-    LedgerAt,
+    LedgerOrDeclared,
     Options,
     Page,
     Rho,
@@ -107,11 +107,23 @@ app = typer.Typer(help="Synthetic records that behave like the real ones.", no_a
 
 
 @app.command(epilog="Example: oboro synth draft people.csv -o draft.toml")
-def draft(data: DataFile, output: To) -> None:
+def draft(data: DataFile, output: To, json: Json = False) -> None:
     """Writes a draft of a domain to edit. It LOOKS AT THE DATA: bounds and values must be set from knowledge."""
     from oboro.synth.draft import MANY, RARE, WARNING, draft
 
     done = draft(data, output)
+    if json:
+        show_json(
+            {
+                "private": True,
+                "output": str(output),
+                "columns": list(done.columns),
+                "left_out": {name: done.said.get(name, MANY) for name in done.left_out},
+                "rare": done.rare,
+                "notes": {name: note for name, note in done.said.items() if name not in done.left_out},
+            }
+        )
+        return
     echo(labelled("written", said(f"{output}: {len(done.columns)} columns")))
     echo("  " + said(f"NOT PRIVATE: this draft was {WARNING}"))
     echo("  " + said("it is no domain yet: no command reads it as long as a mark is left in it"))
@@ -137,7 +149,7 @@ def forecast(learned: Learned, show: Shown, unit: UnitText = None) -> None:
     epilog="Example: oboro synth release people.csv --domain people.toml --eps 1 --delta 1e-6 --ledger people.ledger -o model.oboro"
 )
 @with_options
-def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: Delivery) -> None:
+def release(data: DataFile, learned: Learned, ledger: LedgerOrDeclared = None, *, delivery: Delivery) -> None:
     """Learns a model (a file .oboro), or with --method gaussian draws records, and pays for it from the ledger."""
     account = open_ledger(ledger, learned.domain, budget="--eps 2 --delta 1e-6")
     unit = protected(account, learned.domain)
@@ -171,8 +183,9 @@ def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: Delive
         person = () if plan.unit.column is None else (plan.unit.column,)
         read = getattr(plan, "learned", plan.domain).names
         open_data(data).need(*read, *person)  # before a forecast is shown that nobody needs
+    forgotten = plans.of_delta(plan, account) if learned.method != "gaussian" else ()
     with progress_bar():
-        plans.release(plan, data, account, delivery)
+        plans.release(plan, data, account, delivery, notes=forgotten)
 
 
 @app.command(

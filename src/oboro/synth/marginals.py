@@ -199,7 +199,14 @@ class QualityPlan(TablesPlan):
             else "one table of up to three columns will be chosen; oboro synth report measures what comes of it"
         )
         for_rows = self.counting_seconds(10**6)
-        if self.n is None and for_rows >= 0.5:
+        many = self.n is None and for_rows >= 0.5
+        if self.expected_seconds == 1:
+            time = (
+                f"learning and fitting take up to about a second of one core, and about {math.ceil(for_rows)} more for each million rows; reading the data comes on top"
+                if many
+                else "learning and fitting take up to about a second of one core; reading the data comes on top"
+            )
+        elif many:
             time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core, and about {math.ceil(for_rows)} more for each million rows; reading the data comes on top"
         else:
             time = f"learning and fitting take up to about {self.expected_seconds} seconds of one core; reading the data comes on top"
