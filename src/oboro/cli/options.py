@@ -339,7 +339,9 @@ def open_ledger(
 
 def _paying(where: str | None, declared: Path | None) -> str:
     """Which ledger pays. What a file names is a fact of its data: what is typed beside it may be spelt otherwise, and lead nowhere else."""
-    named = None if declared is None else _named(declared)
+    named = None
+    with suppress(*([] if where is None else [InputError])):  # without --ledger, the file has to say it
+        named = None if declared is None else _named(declared, "domain")
     if named is None:
         if where is not None:
             return where
@@ -364,16 +366,15 @@ def _paying(where: str | None, declared: Path | None) -> str:
     return where
 
 
-def _named(declared: Path) -> str | None:
+def _named(declared: Path, argument: str) -> str | None:
     """The ledger that a file names, beside which it lies."""
     from oboro.domain import read_toml
     from oboro.ledger.file import is_address
 
-    with suppress(InputError):  # what is wrong with the file is said when it is read
-        named = read_toml(declared).get("ledger")
-        if isinstance(named, str):
-            return named if is_address(named) else str(declared.parent / named)
-    return None
+    named = read_toml(declared, argument).get("ledger")
+    if not isinstance(named, str):  # what else it may be is refused when the file is read
+        return None
+    return named if is_address(named) else str(declared.parent / named)
 
 
 def _are_one(one: str, other: str) -> bool:

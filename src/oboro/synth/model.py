@@ -545,7 +545,7 @@ def plan(
       count of a chosen table           5.849            11
       note: the budget can carry all pairs of columns, 1, from about 1,700 records on: noise within a tenth of them
       note: one table of up to three columns will be chosen; oboro synth report measures what comes of it
-      note: learning and fitting take up to about 1 seconds of one core; reading the data comes on top
+      note: learning and fitting take up to about a second of one core; reading the data comes on top
     """
     if text_of("method", method) not in METHODS:
         raise unknown("method", method, METHODS)
