@@ -103,9 +103,10 @@ def test_json_everywhere(oboro: Command) -> None:
     assert json.loads(failed.err)["error"] == "BudgetError"
 
 
-def test_a_dry_run_spends_nothing_and_reads_no_data(oboro: Command, tmp_path: Path) -> None:
+def test_a_dry_run_spends_nothing_and_reads_no_row(oboro: Command, tmp_path: Path) -> None:
     oboro("ledger create people.ledger --dataset people --domain people.toml --eps 1")
-    (tmp_path / "people.csv").unlink()
+    header = (tmp_path / "people.csv").read_text().splitlines()[0]
+    (tmp_path / "people.csv").write_text(header + "\n")
     dry = oboro(f"{RELEASE} --dry-run")
     assert dry.code == 0
     assert "nothing was spent" in dry.out

@@ -239,7 +239,7 @@ def test_a_bound_that_is_no_number_is_answered_with_an_argument() -> None:
     [
         "query people.toml mean age --eps 0.1",
         "query people.toml mean age --rho 0.1",
-        "histogram release people.csv --domain people.toml --column region --eps 0.1 --ledger h.ledger",
+        "histogram release people.csv --domain people.toml --column region --eps 0.1 --ledger people.ledger",
         "table release cells.csv --domain city.toml --count people --eps 1 --ledger 'my city.ledger'",
         "table release cells.csv --domain city.toml --count people --eps 1 --delta 1e-7 --ledger d.ledger",
         "synth release people.csv --domain row.toml --eps 1 --delta 1e-7 --ledger s.ledger -o m.oboro",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -72,6 +73,35 @@ def test_a_ledger_that_protects_less_than_the_file_is_refused_and_pays_nothing(
     assert len(ob.Ledger.open("row.ledger").history()) == 1
 
 
+@pytest.mark.parametrize(
+    ("what", "dry"), [("synth", " --dry-run"), ("table", ""), ("series", ""), ("histogram", "")]
+)
+def test_the_ledger_that_the_file_names_pays_and_no_other(oboro: Command, what: str, dry: str) -> None:
+    line = RELEASES[what].format("row.toml") + dry + (" --event" if what == "series" else "")
+    line = line.replace("--max-ticks 2 ", "") if what == "series" else line
+    other = line.replace("row.ledger", "other.ledger")
+    shutil.copy("row.ledger", "other.ledger")  # the same id, and yet another file
+    code, _, err = oboro(f"{other} --json")
+    error = json.loads(err)
+    assert (code, error["fix"]) == (4, "without --ledger"), err
+    assert "names another ledger" in error["message"]
+    Path("link.ledger").symlink_to("row.ledger")
+    code, _, err = oboro(line.replace("row.ledger", "./link.ledger"))  # spelt otherwise, and the same
+    assert code == 0, err
+    if what == "series":
+        line = line.replace("--name s -o s", "--name t -o t")
+    code, _, err = oboro(line.replace("--ledger row.ledger", "") + (" --force" if what != "series" else ""))
+    assert code == 0, err
+    paid = len([one for one in ob.Ledger.open("row.ledger").history() if one.kind == "reserve"])
+    assert paid == (0 if dry else 2)
+
+
+def test_without_a_ledger_anywhere_the_option_is_asked_for(oboro: Command) -> None:
+    Path("nobody.toml").write_text(COLUMN)
+    code, _, err = oboro("histogram release people.csv --domain nobody.toml --column age --eps 1 --json")
+    assert (code, json.loads(err)["fix"]) == (4, "--ledger people.ledger")
+
+
 def test_tables_and_systems_state_who_is_protected_too(oboro: Command) -> None:
     code, _, err = oboro('sql tables.toml "SELECT COUNT(*) FROM stays" --eps 1')
     assert code == 4, err
@@ -99,20 +129,23 @@ def test_the_fix_is_the_ledger_that_protects_whom_the_file_states(oboro: Command
 
 
 def test_a_file_that_protects_less_than_the_ledger_is_told_to_protect_as_much(oboro: Command) -> None:
+    Path("row.toml").write_text(ROW + COLUMN)
     line = "histogram release people.csv --domain row.toml --column age --eps 1 --ledger person.ledger --json"
     fix = json.loads(oboro(line)[2])["fix"]
     assert fix == '[unit]\nkind = "person"\ncolumn = "who"\nmax_rows = 20'
-    Path("row.toml").write_text(DATA + fix + COLUMN)
+    Path("row.toml").write_text(fix + COLUMN)
     assert oboro(line)[0] == 0
 
 
 def test_the_limit_of_the_file_is_kept_where_the_ledger_has_another(oboro: Command) -> None:
+    Path("person.toml").write_text(PERSON + COLUMN)
     line = "--column age --eps 1 --ledger person.ledger --json"
     made = json.loads(oboro(f"histogram release people.csv --domain person.toml {line}")[1])
     assert made["unit"]["max_rows"] == 5
 
 
 def test_a_file_that_states_nobody_is_released_for_the_unit_of_the_ledger(oboro: Command) -> None:
+    Path("nobody.toml").write_text(COLUMN)
     line = "histogram release people.csv --domain nobody.toml --column age --eps 1 --ledger"
     assert json.loads(oboro(f"{line} row.ledger --json")[1])["unit"]["kind"] == "row"
     assert json.loads(oboro(f"{line} person.ledger --json")[1])["unit"]["max_rows"] == 20

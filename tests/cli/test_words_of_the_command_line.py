@@ -58,6 +58,8 @@ def oboro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     rows = "".join(f"{a % 100},{'north' if a % 3 else 'south'}\n" for a in range(300))
     Path("people.csv").write_text("age,region\n" + rows)
     Path("people.toml").write_text(TOML)
+    for name, unit in (("stated", '[unit]\nkind = "row"\n\n'), ("nobody", "")):
+        Path(f"{name}.toml").write_text(unit + TOML[TOML.index("[[columns]]") :])
     Path("bare.toml").write_text(TOML.replace('[unit]\nkind = "row"\n', ""))
     Path("cells.csv").write_text("row,col,people\n1,1,5\n")
     ob.Domain([ob.Grid("row", "col", shape=(8, 8))]).to_toml("city.toml")
@@ -216,10 +218,10 @@ def test_a_first_line_that_may_be_a_record_is_not_shown(oboro: Command) -> None:
         ("query people.toml mean age", "--eps 0.1"),
         ("query people.toml mean salary --eps 1", 'kind = "integer"'),
         ("query people.toml mean age --eps 1 --expected-n 0.5", "expected"),
-        ("query people.toml mean age --rho 1", "oboro ledger create new.ledger --dataset people --unit row --rho 1"),
-        ("histogram release people.csv --domain people.toml --column age --eps 1 --ledger city.ledger",
+        ("query people.toml mean age --rho 1", "--eps 1.41, without --rho"),
+        ("histogram release people.csv --domain stated.toml --column age --eps 1 --ledger city.ledger",
          "no unit protects both: the ledger of this data, or a decision of who is protected"),
-        ("histogram release people.csv --domain bare.toml --column age --eps 1 --ledger signal.ledger",
+        ("histogram release people.csv --domain nobody.toml --column age --eps 1 --ledger signal.ledger",
          "oboro ledger create new.ledger --dataset load --unit row --eps 3"),
         ("table release cells.csv --domain city.toml --count people --eps 1 --ledger people.ledger",
          "oboro ledger create new.ledger --dataset people --unit cells:1:1 --eps 3"),

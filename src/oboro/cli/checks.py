@@ -13,7 +13,7 @@ import typer
 
 from oboro.cli.options import Json, Language, argument, option, show_json, show_valid
 from oboro.cli.terminal import echo, progress
-from oboro.errors import DataError, OboroError, ParameterError
+from oboro.errors import CertificateError, DataError, OboroError, ParameterError
 from oboro.files import check_output, reads
 from oboro.kinds import nearest
 from oboro.language import aligned, labelled, left, phrase, reproduced, said
@@ -43,6 +43,7 @@ def verify(
     from oboro.release import verify_certificate
     from oboro.release.certificate import laws_of, promised
 
+    _no_mark(file)
     record = verify_certificate(file, data=data, public_key=key)
     if json:
         show_json({"valid": True, "key_checked": key is not None, "certificate": record})
@@ -61,6 +62,19 @@ def verify(
         "signed by": record["public_key"],
     }
     show_valid(facts, key)
+
+
+def _no_mark(file: Path) -> None:
+    """Refuses the mark of synthetic records: it is not signed, and another command looks at it."""
+    from oboro.synth.marks import BESIDE
+
+    if file.name.endswith(BESIDE) and file.is_file():
+        raise CertificateError(
+            f"{file} is the mark of synthetic records, and no certificate",
+            given=str(file),
+            needed="a certificate; or the records, which another command checks",
+            fix=f"oboro synth check {shlex.quote(str(file)[: -len(BESIDE)])}",
+        )
 
 
 # `oboro audit`: attacks plans with neighbouring data, and says what it could certify.

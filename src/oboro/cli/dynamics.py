@@ -292,9 +292,11 @@ def release(
     if x0 is not None:
         from oboro.dynamics.signal import from_table
 
-        signal = {"u": from_table(data, made.columns), "x0": read_start(x0)}
+        start = read_start(x0)
+        if not delivery.dry_run:
+            signal = {"u": from_table(data, made.columns), "x0": start}
     worth = made.forecast(expected_sd)
-    plans.release(made, signal, account, delivery, read=made.columns, forecast=lambda _: worth)
+    plans.release(made, signal, account, delivery, forecast=lambda _: worth)
 
 
 @app.command(epilog="Example: oboro dynamics band published.csv -o band.html")

@@ -15,7 +15,7 @@ from oboro.cli.options import (
     Eps,
     ExpectedN,
     Json,
-    LedgerAt,
+    LedgerOrDeclared,
     NotNegative,
     Options,
     Shown,
@@ -78,17 +78,15 @@ def forecast(counted: Counted, show: Shown, unit: UnitText = None, expected_n: E
 def release(
     data: DataFile,
     counted: Counted,
-    ledger: LedgerAt,
     delivery: Delivery,
+    ledger: LedgerOrDeclared = None,
     not_negative: NotNegative = False,
 ) -> None:
     """Publishes the counts and pays for them from the ledger, whose unit is protected."""
-    from oboro.statistics.scope import columns_of
 
     account = open_ledger(ledger, counted.domain)
     plan = counted.plan(protected(account, counted.domain))
-    read = [column.name for column in columns_of(plan.bins)]
-    plans.release(plan, data, account, delivery, not_negative=not_negative, read=read)
+    plans.release(plan, data, account, delivery, not_negative=not_negative)
 
 
 @app.command(epilog="Example: oboro histogram check people.csv --domain people.toml")

@@ -54,7 +54,10 @@ def create(
     domain: Annotated[Path | None, option("--domain FILE", "TOML file with a \\[unit] table.")] = None,
     eps: Annotated[
         str | None,
-        option("--eps NUMBER", "The budget, such as 2: the most that may ever be spent. With --delta first."),
+        option(
+            "--eps NUMBER",
+            "The budget, such as 2: the most that may ever be spent. Best with a --delta: it pays for more.",
+        ),
     ] = None,
     delta: Annotated[
         str | None,
@@ -118,6 +121,7 @@ def create(
                 "budget": made.budget.to_dict(),
                 "periods": None if made.periods is None else made.periods.to_dict(),
                 "public_key": made.public_key,
+                "pays_for": _PAYS_FOR[made.budget.unconditional.kind],
             }
         )
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields
@@ -45,6 +46,14 @@ LedgerAt = Annotated[
     str,
     option(
         "--ledger LEDGER", "The ledger that pays: a file, or a postgresql:// address.", envvar="OBORO_LEDGER"
+    ),
+]
+LedgerOrDeclared = Annotated[
+    str | None,
+    option(
+        "--ledger LEDGER",
+        "The ledger that pays: a file, or a postgresql:// address. By default the one that --domain names.",
+        envvar="OBORO_LEDGER",
     ),
 ]
 Eps = Annotated[str, option("--eps NUMBER", "Privacy to spend, such as 0.1 or 1/3. Never defaulted.")]
@@ -334,14 +343,15 @@ def _budget_fix(given: set[str]) -> str:
 
 
 def open_ledger(
-    where: str, declared: Path | None = None, *, unit: str = "row", budget: str = "--eps 2"
+    where: str | None, declared: Path | None = None, *, unit: str = "row", budget: str = "--eps 2"
 ) -> Ledger:
-    """The ledger of a command. Where there is none: the line that makes one, for the unit that the file `declared` says,
+    """The ledger of a command: `where`, or else the one that the file `declared` names, and never another than that. Where there is none: the line that makes one, for the unit that the file `declared` says,
     or else for the `unit` that such a command usually protects, with a budget that it can be paid from."""
     from oboro.domain import read_toml
     from oboro.ledger import Ledger
     from oboro.ledger.file import is_address
 
+    where = _paying(where, declared)
     if not is_address(where) and not Path(where).exists():
         said_there = False
         with suppress(InputError):  # what is wrong with the file is said when it is read
@@ -367,6 +377,63 @@ def _is_typed(unit: str) -> bool:
         return unit == plain(unit) and bool(_unit(unit))
     except InputError:
         return False
+
+
+def _paying(where: str | None, declared: Path | None) -> str:
+    """Which ledger pays. What a file names is a fact of its data: what is typed beside it may be spelt otherwise, and lead nowhere else."""
+    named = None
+    with suppress(*([] if where is None else [InputError])):  # without --ledger, the file has to say it
+        named = None if declared is None else _named(declared, "domain")
+    if named is None:
+        if where is not None:
+            return where
+        raise ParameterError(
+            "the ledger that pays is not said",
+            given="no --ledger" + (f", and no ledger in {declared}" if declared else ""),
+            needed="the ledger of this data",
+            fix="--ledger people.ledger",
+            argument="ledger",
+        )
+    was_typed = any(word == "--ledger" or word.startswith("--ledger=") for word in sys.argv)
+    if where is None or (not was_typed and where == os.environ.get("OBORO_LEDGER")):
+        return named
+    if not _are_one(where, named):
+        raise ParameterError(
+            f"{declared} names another ledger for this data",
+            given=told(ledger=where),
+            needed=named,
+            fix="without --ledger",
+            argument="ledger",
+        )
+    return where
+
+
+def _named(declared: Path, argument: str) -> str | None:
+    """The ledger that a file names, beside which it lies."""
+    from oboro.domain import read_toml
+    from oboro.ledger.file import is_address
+
+    named = read_toml(declared, argument).get("ledger")
+    if not isinstance(named, str):  # what else it may be is refused when the file is read
+        return None
+    return named if is_address(named) else str(declared.parent / named)
+
+
+def _are_one(one: str, other: str) -> bool:
+    """Whether two names lead to the same ledger: the same file, or of addresses one with the same id."""
+    from oboro.ledger import Ledger
+    from oboro.ledger.file import is_address
+
+    if one == other:
+        return True
+    if is_address(one) and is_address(other):
+        with Ledger.open(one) as first, Ledger.open(other) as second:
+            return first.id == second.id
+    if is_address(one) or is_address(other):
+        return False
+    if os.path.exists(one) and os.path.exists(other):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def protected(ledger: Ledger, declared: Path | None, argument: str | None = "domain") -> Unit:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ from oboro.cli.options import (
     with_options,
 )
 from oboro.cli.terminal import budget_text, echo, typed, unit_text
+from oboro.exact import show as show_number
 from oboro.kinds import path_of
 from oboro.language import aligned, labelled, phrase, said
 from oboro.payment import delivered
@@ -81,10 +83,11 @@ def release(
     read: Sequence[str] = (),
     forecast: Callable[[Forecast], Forecast] = lambda found: found,
     keep: Callable[[Release], Path] | None = None,
+    notes: Sequence[str] = (),
 ) -> None:
     """Shows the forecast, spends once, writes the release and its certificate; counts also at 0 or more if asked.
 
-    `read` are the columns that a dry run looks for in the data. `forecast` says more of the forecast, from public facts. `keep` writes a release that goes into a folder.
+    `forecast` is another one than the plan's, `notes` say more of it, from public facts. `keep` writes a release that goes into a folder.
     """
     from oboro.release import quote
     from oboro.release import run as run_plan
@@ -96,22 +99,25 @@ def release(
     given_again = is_given_again(ledger, delivery)
     if delivery.output is not None:
         check_output(plan, delivery.output, getattr(data, "data", data))  # with workers: what they read
+    notes = (*of_unit(plan, ledger), *notes)
     if delivery.dry_run:
-        file = getattr(data, "data", data)
-        if read and isinstance(file, str | Path) and os.path.isfile(file):  # a dry run does without, too
-            check_names(plan, file, read)
+        check_columns(plan, data)
         terms = quote(plan, ledger)
         remaining = ledger.remaining
+        found = with_notes(forecast(terms.forecast), notes)
         if json:
             dry = {"dry_run": True, "cost": terms.cost.to_dict(), "remaining": remaining.to_dict()}
-            show_json({**_facts(plan), **dry, "forecast": forecast(terms.forecast).to_dict()})
+            show_json({**_facts(plan), **dry, "forecast": found.to_dict()})
             return
-        show_forecast(plan, Shown(), forecast(terms.forecast))
+        show_forecast(plan, Shown(), found)
         echo(f"\n{labelled('would cost', str(terms.cost))}\n{labelled('remaining', str(remaining))}")
         echo(said("nothing was spent"))
         return
-    tell = None if json else lambda found: echo(typed(f"{in_labels(plan, forecast(found))}\n"), err=True)
-    released = run_plan(plan, data, ledger, name, tell=tell)
+
+    def tell(found: Forecast) -> None:
+        echo(typed(f"{in_labels(plan, with_notes(forecast(found), notes))}\n"), err=True)
+
+    released = run_plan(plan, data, ledger, name, tell=None if json else tell)
     output = delivery.output
     if keep is not None:
         output = keep(released).parent
@@ -127,12 +133,56 @@ def release(
     )
 
 
-def check_names(plan: Plan, data: object, read: Iterable[str]) -> None:
-    """Refuses data without the columns that a plan reads, by their names alone, which are public."""
+def with_notes(forecast: Forecast, notes: Sequence[str]) -> Forecast:
+    """The forecast with more that is said of it."""
+    return replace(forecast, notes=(*forecast.notes, *notes)) if notes else forecast
+
+
+def of_unit(plan: Plan, ledger: Ledger) -> tuple[str, ...]:
+    """Why more is paid than was asked for, where the ledger counts other steps than the plan."""
+    if plan.unit.adjacency == ledger.unit.adjacency:
+        return ()
+    return (
+        "the ledger pays for replaced units, and a replacement is two steps, one out and one in: it costs at least twice",
+    )
+
+
+def of_delta(plan: Plan, ledger: Ledger) -> tuple[str, ...]:
+    """Says that a delta would make the noise smaller, where it was forgotten: the plan spends eps alone, and the ledger has delta left."""
+    from oboro.privacy import Approx, Pure
+    from oboro.privacy.proposals import usual_delta
+
+    asked, left = plan.guarantee, ledger.available.unconditional
+    if not isinstance(asked, Pure) or not asked.eps or not isinstance(left, Approx) or not left.delta:
+        return ()
+    delta = usual_delta(left.delta)
+    while delta > left.delta / 1000:
+        if ledger.covers(ledger.price(plan.unit, Approx(asked.eps, delta))):
+            return (
+                f"with --delta {show_number(delta)} the noise is smaller, often by far; the ledger has some left",
+            )
+        delta /= 10
+    return ()
+
+
+def check_columns(plan: Plan, data: object) -> None:
+    """Refuses a file that is not there, or lacks a column, as the real run would. No row is read."""
     from oboro.engine import open_data
 
-    person = () if plan.unit.column is None else (plan.unit.column,)
-    open_data(data).need(*read, *person)
+    data = getattr(data, "data", data)  # with workers: what they read
+    if not isinstance(data, str | Path):  # opened, and looked at, by whoever made the plan
+        return
+    n = _public_n(plan.to_dict())
+    plan.look(open_data(data).without_rows(None if n is None else {plan.unit.column: n}))
+
+
+def _public_n(record: object) -> int | None:
+    """How many units the plan, or a part of it, says that there are."""
+    if not isinstance(record, dict):
+        return None
+    if isinstance(record.get("n"), int):
+        return int(record["n"])
+    return next((n for one in record.values() if (n := _public_n(one)) is not None), None)
 
 
 def check_delta(ledger: Ledger, delta: str | None) -> None:
@@ -143,7 +193,7 @@ def check_delta(ledger: Ledger, delta: str | None) -> None:
         raise GuaranteeError(
             "the ledger keeps eps alone, and a delta cannot be paid from it",
             given=told(delta=delta),
-            needed="eps alone, or another ledger",
+            needed="eps alone",
             fix=setting(delta=None),
         )
 

@@ -33,6 +33,7 @@ from oboro.language import Lines, labelled, plain, said
 if TYPE_CHECKING:
     from oboro.domain import Domain
     from oboro.privacy import Unit
+    from oboro.records import Record
 
 # The TOML file that declares a dataset: where data and ledger are, who is protected, what values are possible.
 
@@ -61,15 +62,15 @@ class Declared:
     name: str | None = None  # of the table in SQL
 
 
-def read(file: Path, question: str = "") -> Declared:
-    """The declaration of a dataset."""
+def read(file: Path, question: str = "", command: str = "query") -> Declared:
+    """The declaration of a dataset, for a command."""
     from oboro.domain import Domain, read_toml
     from oboro.engine.cluster import ADDRESS
     from oboro.ledger.file import is_address
     from oboro.privacy import unit_from
 
     if file.suffix.lower() in _DATA and file.is_file():
-        raise _data_itself(file, question)
+        raise _data_itself(file, question, command)
     record = read_toml(file)
     if "tables" in record:
         raise DataError(
@@ -80,12 +81,7 @@ def read(file: Path, question: str = "") -> Declared:
         )
     for key in ("data", "ledger"):
         if not isinstance(record.get(key), str):
-            raise DataError(
-                f"{file} does not say where the {key} is",
-                given=f"no {key}",
-                needed=f'{key} = "..."',
-                fix=_example("people.parquet", "people.ledger", "age"),
-            )
+            raise _unsaid(file, record, key)
     ledger = record["ledger"]
     return Declared(
         data=record["data"] if record["data"].startswith(ADDRESS) else file.parent / record["data"],
@@ -96,7 +92,31 @@ def read(file: Path, question: str = "") -> Declared:
     )
 
 
-def _data_itself(file: Path, question: str) -> DataError:
+def _unsaid(file: Path, record: Record, key: str) -> OboroError:
+    """The error for a file that lacks an entry: with the lines to write above what it has, and no column of it twice."""
+    from oboro.domain import Domain
+
+    if "columns" not in record:
+        fix = _example("people.parquet", "people.ledger", "age")
+    else:
+        try:
+            Domain.from_dict(record, where=str(file))
+        except OboroError as error:  # among others an entry that stands below the columns, and is theirs
+            return error
+        beside = (file.with_suffix(ending) for ending in _DATA)
+        data = next((one.name for one in beside if one.is_file()), "people.csv")
+        usual = {"data": data, "ledger": f"{Path(data).stem}.ledger"}
+        missing = [name for name in usual if not isinstance(record.get(name), str)]
+        fix = Lines("\n".join(f'{name} = "{plain(usual[name])}"' for name in missing))
+    return DataError(
+        f"{file} does not say where the {key} is",
+        given=f"no {key}",
+        needed=f'{key} = "..." above the first line in brackets',
+        fix=fix,
+    )
+
+
+def _data_itself(file: Path, question: str, command: str) -> DataError:
     """Data was given in place of the file that declares it: the lines to write, with columns that are there."""
     names = _names(file)
     asked = [name for name in names if name in question.replace(",", " ").split()]
@@ -110,7 +130,7 @@ def _data_itself(file: Path, question: str) -> DataError:
         given=f"columns: {', '.join(names)}" if names else str(file),
         needed="a TOML file with data, ledger, who is protected, and the bounds of each column, "
         "known without looking at the data",
-        fix=f"oboro query {shlex.quote(str(declared))} ..."
+        fix=f"oboro {command} {shlex.quote(str(declared))}" + ("" if command == "check" else " ...")
         if declared.exists()
         else Lines(f"{write}\n{lines}"),
     )
@@ -242,7 +262,7 @@ def check(file: PeopleFile, json: Json = False) -> None:
     from oboro.engine import check_columns, check_rules, open_data
     from oboro.files import in_utf8
 
-    declared = read(file)
+    declared = read(file, command="check")
     source = open_data(declared.data)
     rows, rules = check_columns(source, declared.domain.columns), check_rules(source, declared.domain)
     garbled = lines_not_utf8(declared.data)

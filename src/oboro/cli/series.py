@@ -14,7 +14,7 @@ from oboro.cli.options import (
     Force,
     Json,
     Language,
-    LedgerAt,
+    LedgerOrDeclared,
     Output,
     Page,
     To,
@@ -49,9 +49,9 @@ LedgerElsewhere = Annotated[
 def series(
     counted: Counted,
     ticks: Ticks,
-    ledger: LedgerAt,
     name: SeriesName,
     output: To,
+    ledger: LedgerOrDeclared = None,
     max_ticks: MaxTicks = None,
     event: Event = False,
     json: Json = False,
@@ -67,7 +67,8 @@ def series(
     plans.check_place(output)  # before anything is spent, and when it is known what was read
     known = account.find(name) is not None
     if not json:
-        echo(typed(f"{plans.in_labels(plan, plan.forecast())}\n"), err=True)
+        found = plans.with_notes(plan.forecast(), plans.of_unit(plan, account))
+        echo(typed(f"{plans.in_labels(plan, found)}\n"), err=True)
     opened = open_(plan, ledger=account, name=name)
     opened.save(output)
     cost = account.price(opened.plan.unit, opened.plan.guarantee)

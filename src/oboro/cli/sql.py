@@ -139,7 +139,7 @@ def opened(file: Path, budget: str) -> tuple[Session | PersonTables, Ledger]:
 
     tables = read_toml(file).get("tables") if file.suffix.lower() == ".toml" else None
     if tables is None:
-        declared = read(file, "")
+        declared = read(file, "", "sql")
         ledger = open_ledger(declared.ledger, file, budget=budget)
         unit = protected(ledger, file)
         return Session(
@@ -244,7 +244,7 @@ def _ask(
     statement, plan = planned(asked, text, price, expected_n)
     check_private(plan, asked.n)
     terms = quote(plan, ledger)
-    echo(typed(str(terms.forecast)))
+    echo(typed(str(plans.with_notes(terms.forecast, plans.of_unit(plan, ledger)))))
     echo(labelled("would cost", str(terms.cost)))
     echo(labelled("remaining", str(ledger.remaining)))
     if _answered(said("ask and pay? yes or no:") + " ") not in ("yes", "y"):

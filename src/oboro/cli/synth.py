@@ -17,7 +17,7 @@ from oboro.cli.options import (
     EpsOrNone,
     Json,
     Language,
-    LedgerAt,
+    LedgerOrDeclared,
     Options,
     Page,
     Rho,
@@ -40,6 +40,7 @@ from oboro.language import labelled, phrase, plain, said
 
 if TYPE_CHECKING:
     from oboro.privacy import Unit
+    from oboro.synth.draft import Draft
 
 # Options of `oboro synth`, and how they are read.
 
@@ -109,11 +110,36 @@ app = typer.Typer(help="Synthetic records that behave like the real ones.", no_a
 
 
 @app.command(epilog="Example: oboro synth draft people.csv -o draft.toml")
-def draft(data: DataFile, output: To) -> None:
+def draft(data: DataFile, output: To, json: Json = False) -> None:
     """Writes a draft of a domain to edit. It LOOKS AT THE DATA: bounds and values must be set from knowledge."""
-    from oboro.synth.draft import MANY, RARE, WARNING, draft
+    from oboro.synth.draft import MANY, draft
 
     done = draft(data, output)
+    if json:
+        show_json(
+            {
+                "private": True,
+                "output": str(output),
+                "columns": list(done.columns),
+                "left_out": {name: done.said.get(name, MANY) for name in done.left_out},
+                "rare": done.rare,
+                "notes": {name: note for name, note in done.said.items() if name not in done.left_out},
+            }
+        )
+    else:
+        _tell_draft(done, output)
+    if not done.columns:
+        raise DataError(
+            "nothing could be drafted",
+            given="data of which every column was left out",
+            needed="a column of numbers, of days as 2013-10-22, or of few texts",
+            fix="declare the columns by hand, or mend what is said of them",
+        )
+
+
+def _tell_draft(done: Draft, output: Path) -> None:
+    from oboro.synth.draft import MANY, RARE, WARNING
+
     echo(labelled("written", said(f"{output}: {len(done.columns)} columns")))
     echo("  " + said(f"NOT PRIVATE: this draft was {WARNING}"))
     echo("  " + said("it is no domain yet: no command reads it as long as a mark is left in it"))
@@ -126,13 +152,6 @@ def draft(data: DataFile, output: To) -> None:
     for name, note in done.said.items():
         if name not in done.left_out:
             echo("  " + said(f"column {plain(name)}: {note}"))
-    if not done.columns:
-        raise DataError(
-            "nothing could be drafted",
-            given="data of which every column was left out",
-            needed="a column of numbers, of days as 2013-10-22, or of few texts",
-            fix="declare the columns by hand, or mend what is said of them",
-        )
 
 
 @app.command(epilog="Example: oboro synth forecast --domain people.toml --unit row --eps 1 --delta 1e-6")
@@ -146,7 +165,7 @@ def forecast(learned: Learned, show: Shown, unit: UnitText = None) -> None:
     epilog="Example: oboro synth release people.csv --domain people.toml --eps 1 --delta 1e-6 --ledger people.ledger -o model.oboro"
 )
 @with_options
-def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: Delivery) -> None:
+def release(data: DataFile, learned: Learned, ledger: LedgerOrDeclared = None, *, delivery: Delivery) -> None:
     """Learns a model (a file .oboro), or with --method gaussian draws records, and pays for it from the ledger."""
     account = open_ledger(ledger, learned.domain, budget="--eps 2 --delta 1e-6")
     unit = protected(account, learned.domain)
@@ -174,11 +193,15 @@ def release(data: DataFile, learned: Learned, ledger: LedgerAt, delivery: Delive
         echo(said(f"n = {n:,} rows, counted; under replace this number is public") + "\n", err=True)
         learned = replace(learned, n=str(n))
     plan = learned.plan(unit)
-    read = getattr(plan, "learned", plan.domain).names
     if not delivery.dry_run and (delivery.name is None or account.find(delivery.name) is None):
-        plans.check_names(plan, data, read)  # before a forecast is shown that nobody needs
+        from oboro.engine import open_data
+
+        person = () if plan.unit.column is None else (plan.unit.column,)
+        read = getattr(plan, "learned", plan.domain).names
+        open_data(data).need(*read, *person)  # before a forecast is shown that nobody needs
+    forgotten = plans.of_delta(plan, account) if learned.method != "gaussian" else ()
     with progress_bar():
-        plans.release(plan, data, account, delivery, read=read)
+        plans.release(plan, data, account, delivery, notes=forgotten)
 
 
 @app.command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +18,7 @@ from oboro.cli.options import (
     Eps,
     Json,
     Language,
-    LedgerAt,
+    LedgerOrDeclared,
     Options,
     Page,
     Shown,
@@ -350,8 +350,8 @@ app.command(epilog="Example: oboro table forecast --domain city.toml --eps 0.5")
 def release(
     data: DataFile,
     counted: Counted,
-    ledger: LedgerAt,
     delivery: Delivery,
+    ledger: LedgerOrDeclared = None,
     expected_total: ExpectedShort = None,
     workers: Workers = None,
     parts: PartsFolder = None,
@@ -372,15 +372,13 @@ def release(
     plans.check_delta(account, counted.delta)
     plan = counted.plan(protected(account, counted.domain), expected_total)
     notes = _forgotten(plan, data)
-    read = [name for column in plan.domain for name in column.sources]
     with progress_bar(), spread_over(data, plan, workers, parts) as spread:
         plans.release(
             plan,
             spread,
             account,
             delivery,
-            forecast=lambda found: replace(found, notes=(*found.notes, *notes)),
-            read=read if plan.count is None else [*read, plan.count],
+            notes=notes,
             keep=None if parts is None else lambda released: keep_list(released, parts, account),
         )
 

@@ -149,7 +149,12 @@ def typed(part: str, options: Mapping[str, str] | None = None, *, shown: str | N
     settings: Settings = getattr(part, "settings", ())
     if "instalment" in known and any(name == "instalment" for _, name, _ in settings):
         return plain(" ".join(_instalment(name, value) for _, name, value in settings))
+    if settings and part == settings[0][0] and settings[0][1] == "guarantee" and known:
+        return _price(settings[0][2], known)
     if any(hasattr(value, "unconditional") for _, _, value in settings):
+        assumed = known.get("assume_min_eigenvalue")
+        if assumed is not None and _typed_as(assumed) is not None and "assumption" in part:
+            return f"without {assumed}"
         return _new_ledger({name: value for _, name, value in settings})
     if len(settings) == 1 and part == settings[0][0] and _is_of_a_file(settings[0][2], known):
         return as_table(settings[0][2])
@@ -178,7 +183,16 @@ def complaint(error: OboroError) -> str:
                 else shown
             )
             lines.append(f"  {left(said(label), 7)} " + shown.replace("\n", "\n" + " " * 10))
+    if note := _note(error):
+        lines.append(f"  {left(said('note'), 7)} {said(note)}")
     return "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))
+
+
+def _note(error: OboroError) -> str | None:
+    """What goes with a second ledger for data that have one: else the budget would be gone around without a word."""
+    if not _held or error.fix is None or not typed(error.fix).startswith("oboro ledger create "):
+        return None
+    return "with a second ledger these people may lose what both budgets allow together"
 
 
 def record(error: OboroError) -> dict[str, str | None]:
@@ -187,7 +201,8 @@ def record(error: OboroError) -> dict[str, str | None]:
     known = running_options()
     argument = known.get(error.argument or "", error.argument) or _first_option(error.given, known)
     told = {name: None if part is None else without_password(typed(part)) for name, part in parts.items()}
-    return {**error.to_dict(), **told, "argument": argument}
+    note = _note(error)
+    return {**error.to_dict(), **told, "argument": argument, **({} if note is None else {"note": note})}
 
 
 def _first_option(given: str | None, known: Mapping[str, str]) -> str | None:
@@ -374,6 +389,32 @@ def _new_ledger(values: Facts) -> str:
         f"oboro ledger create new.ledger --dataset {dataset} {protects} "
         f"{price if budget is None else budget_text(budget)}"
     )
+
+
+def _price(guarantee: Any, known: Mapping[str, str]) -> str:
+    """A guarantee as the running command takes it: options to set, and those of what was typed that it goes without."""
+    facts = {name: str(value) for name, value in guarantee.unconditional.to_dict().items() if name != "kind"}
+    if not facts.keys() <= known.keys():
+        if known.keys() & {"eps", "rho"}:  # a command that takes the other one, and no delta
+            return f"a plan with {guarantee}"
+        lines = [f"{name} = {json.dumps(value)}" for name, value in guarantee.unconditional.to_dict().items()]
+        return Lines("\n".join(["[guarantee]", *lines]))
+    words = {name: _typed_as(option) for name, option in known.items() if name in ("eps", "delta", "rho")}
+    changed = [f"{known[name]} {value}" for name, value in facts.items() if words.get(name) != value]
+    without = [
+        f"without {known[name]}" for name, word in words.items() if word is not None and name not in facts
+    ]
+    return ", ".join([*([" ".join(changed)] if changed else []), *without])
+
+
+def _typed_as(option: str) -> str | None:
+    """What was typed for an option; None where it was not."""
+    for i, word in enumerate(sys.argv):
+        if word == option:
+            return sys.argv[i + 1] if i + 1 < len(sys.argv) else ""
+        if word.startswith(option + "="):
+            return word.partition("=")[2]
+    return None
 
 
 def _instalment(name: str, value: Any) -> str:

@@ -360,6 +360,7 @@ _NOT_PRIVATE = re.compile(r"#\s*not\W*private\b", re.IGNORECASE)
 _RARE = re.compile(r"#\s*rare\s*(?:$|held\b|[^\w\s])", re.IGNORECASE)  # not: rare diseases
 
 
+_OF_DATA = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".arrow", ".feather", ".xlsx")
 _EXAMPLE = Lines('low = 0\nname = "age"')
 
 
@@ -386,6 +387,14 @@ def read_toml(path: str | Path, argument: str | None = None) -> Record:
     {'unit': {'kind': 'row'}}
     """
     reads(path)
+    if Path(path).name.lower().endswith(_OF_DATA) and Path(path).is_file():
+        raise DomainError(
+            f"{path} is data, where a TOML file is read",
+            given=told(**{argument: str(path)}) if argument else str(path),
+            needed="the TOML file that says what values are possible",
+            fix="the TOML file in this place: it looks swapped with the data",
+            argument=argument or "path",
+        )
     try:
         text = Path(path).read_text(encoding="utf-8")
         record = tomllib.loads(text)

@@ -44,6 +44,7 @@ from oboro.dynamics.system import (
     respond,
     system_from,
 )
+from oboro.engine import Source
 from oboro.errors import DomainError, GuaranteeError, ParameterError, UnitError, setting, told
 from oboro.exact import Number, positive, rational, show, usable
 from oboro.kinds import list_of, names_of, takes, text_of, unknown
@@ -235,6 +236,13 @@ class SignalPlan(Plan):
     def band(self, level: float = 0.95) -> Floats:
         """How far off each output at each time is with probability `level`: shape (horizon + 1, outputs)."""
         return error_sizes(self, level)
+
+    def could_promise(self, guarantee: Guarantee) -> bool:
+        """Without a delta there is shared noise alone, by another method."""
+        return isinstance(guarantee, Approx) and super().could_promise(guarantee)
+
+    def look(self, source: Source) -> None:
+        source.need(*self.columns)
 
     def prepare(self, data: object) -> Record:
         return read_record(

@@ -20,7 +20,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
@@ -266,6 +266,9 @@ class SparkTable(Source):
     @property
     def codes(self) -> Codes:
         return Codes(functions_for(self.frame), self.types)
+
+    def without_rows(self, units: Mapping[str | None, int] | None = None) -> SparkTable:
+        return replace(self, frame=self.frame.limit(0))
 
     def count_units(self, unit: Unit) -> int:
         """Counted whenever it is asked for: a table of a cluster may have changed, and a plan with another n is then refused."""

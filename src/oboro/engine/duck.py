@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -123,6 +123,12 @@ class DuckTable(Ordered):
                 _read_bytes(self)
             self.unsure.discard(name)
         return name
+
+    def without_rows(self, units: Mapping[str | None, int] | None = None) -> DuckTable:
+        relation = f"(SELECT * FROM {self.relation} LIMIT 0)"
+        return DuckTable(
+            self.connection, relation, self.types, dict(units or {}), edition=self.edition, header=self.header
+        )
 
     def count_units(self, unit: Unit) -> int:
         key = unit.column

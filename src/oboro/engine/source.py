@@ -171,7 +171,7 @@ def _from_file(path: Path, argument: str) -> DuckTable:
             argument=argument,
         )
     reads(path)
-    path = path.absolute()  # once, here: where the program stands later is nothing to the data
+    named, path = path, path.absolute()  # once, here: where the program stands later is nothing to the data
     edition, name = Edition.of(path), path.name.lower()
     if name.endswith((".arrow", ".feather")):
         table = in_microseconds(read_arrow(path))
@@ -182,13 +182,26 @@ def _from_file(path: Path, argument: str) -> DuckTable:
     if name.endswith(".parquet"):
         dataset, times, zones, half = coarse_times(path)
         return _opened(dataset, edition, times=times, zones=zones, unread=half, parquet=path)
-    text = f"cp {shlex.quote(str(path))} {shlex.quote(str(path.with_suffix('.csv')))}"
     raise DataError(
         f"the file type of {path.name} is unknown",
         given=path.suffix or "no extension",
         needed=READABLE,
-        fix=text if path.suffix.lower() == ".txt" else None,
+        fix=_fix_of_kind(named),
     )
+
+
+def _fix_of_kind(path: Path) -> str | None:
+    """What to do with a file of another kind, by its ending."""
+    ending, here = path.suffix.lower(), shlex.quote(str(path))
+    if ending == ".txt":
+        return f"cp {here} {shlex.quote(str(path.with_suffix('.csv')))}"
+    if ending in (".xlsx", ".xls", ".xlsm", ".ods", ".numbers"):
+        return f"save it as CSV UTF-8 ({path.stem}.csv) in the program that opens it, and give that file"
+    if ending == ".toml":
+        return "the data in this place: they look swapped with the TOML file"
+    if ending == ".oboro":  # a model, where records are read
+        return f"oboro synth sample {here} -n 10000 -o synthetic.parquet"
+    return None
 
 
 def _opened(

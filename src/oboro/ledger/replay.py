@@ -34,6 +34,7 @@ from oboro.privacy import (
     translate,
     unit_from,
 )
+from oboro.privacy.proposals import proposals
 from oboro.privacy.unit import check_unit
 from oboro.records import Record
 
@@ -78,7 +79,7 @@ def price(unit: Unit, guarantee: Guarantee, ledger_unit: Unit, budget: Guarantee
         )
     _writable(guarantee)
     moved = translate(guarantee, unit, ledger_unit).unconditional
-    cost = _converted(moved, budget.unconditional, ledger_unit)
+    cost = _converted(moved, budget.unconditional, guarantee)
     if not any(amounts(cost)):
         raise GuaranteeError(
             "a plan that costs nothing cannot be reserved",
@@ -90,17 +91,22 @@ def price(unit: Unit, guarantee: Guarantee, ledger_unit: Unit, budget: Guarantee
     return Conditional(cost, guarantee.assumptions) if guarantee.assumptions else cost
 
 
-def _converted(cost: Guarantee, budget: Guarantee, unit: Unit) -> Guarantee:
-    """The cost in the ledger's currency, or an error that says which that is and how to create another ledger."""
+def _converted(cost: Guarantee, budget: Guarantee, asked: Guarantee) -> Guarantee:
+    """The cost in the ledger's currency, or an error that says which that is and what to ask for in it.
+
+    Another ledger is no fix: with one for each currency the budget would be none.
+    """
     try:
         return convert(cost, budget)
     except GuaranteeError:
         kept, taken = _CURRENCIES[budget.kind]
+        found = proposals(asked, budget)
         raise GuaranteeError(
             f"the ledger keeps {kept}: a cost of {cost} cannot be paid from it",
-            given=str(cost),
-            needed=f"a plan with {taken}, or another ledger",
-            fix=setting(unit=unit, budget=cost),
+            given=str(asked),
+            needed=f"a plan with {taken}",
+            fix=setting(guarantee=found[0] if found else Pure("0.1")),
+            argument="guarantee",
         ) from None
 
 

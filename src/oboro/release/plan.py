@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from oboro.arrays import Table
 from oboro.domain import Column, Domain, read_toml
@@ -22,7 +22,7 @@ from oboro.errors import GuaranteeError, InputError, ParameterError, told
 from oboro.files import write_whole
 from oboro.kinds import path_of, shown, takes
 from oboro.noise.bits import Bits
-from oboro.privacy import Conditional, Guarantee, Pure, Unit
+from oboro.privacy import Approx, Conditional, Guarantee, Pure, Unit
 from oboro.records import (
     Columns,
     Record,
@@ -295,6 +295,18 @@ class Plan:
         """What the parts cost together, in the worst case. A plan with a tighter theorem than adding up overrides this."""
         return cost_of(self.parts)
 
+    def could_promise(self, guarantee: Guarantee) -> bool:
+        """Whether the same may be planned with another guarantee, by what the class says of its own; a delta only where it speaks of one."""
+        try:
+            stated = get_type_hints(type(self)).get("guarantee", Guarantee)
+        except (
+            NameError
+        ):  # pragma: no cover  # a class of somebody else's, with names that are not there any more
+            stated = Guarantee
+        if stated is Guarantee:
+            return not isinstance(guarantee, Approx)
+        return isinstance(guarantee, get_args(stated) or stated)
+
     def forecast(self) -> Forecast:
         """The error that this plan will have. Never touches data."""
         raise NotImplementedError  # pragma: no cover
@@ -302,6 +314,10 @@ class Plan:
     def open(self, data: Any) -> Any:
         """What a caller handed in as data, opened: an engine then says its name and version, for the certificate."""
         return data
+
+    def look(self, source: Any) -> None:
+        """Refuses what a run would refuse by the names and types of columns alone: `source` has those, and no row."""
+        self.prepare(self.open(source))
 
     def prepare(self, data: Any) -> Any:
         """Reads, clips, puts on the public grid, aggregates. No randomness, and no complaint about any value."""

@@ -23,7 +23,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from oboro._version import __version__
-from oboro.errors import BudgetError, InputError, LedgerError, ParameterError, setting, told
+from oboro.errors import (
+    BudgetError,
+    GuaranteeError,
+    InputError,
+    LedgerError,
+    ParameterError,
+    setting,
+    told,
+)
 from oboro.exact import whole
 from oboro.kinds import takes, text_of
 from oboro.ledger import Ledger
@@ -34,6 +42,7 @@ from oboro.ledger.replay import states_otherwise
 from oboro.noise.bits import Bits, system_bits
 from oboro.payment import paid, paying
 from oboro.privacy import Guarantee, guarantee_from
+from oboro.privacy.proposals import proposals
 from oboro.records import Record, functions_of
 from oboro.release.folder import check_whole
 from oboro.release.forecast import Forecast
@@ -147,7 +156,7 @@ def price(plan: Plan, ledger: Ledger, account: str | None = None) -> Guarantee:
     >>> ob.price(plan, ledger), ledger.spent
     (Pure('0.1'), Pure(0))
     """
-    cost = ledger.price(plan.unit, plan.guarantee)
+    cost = _in_currency(plan, ledger)
     if not ledger.covers(cost, account=account):
         own = None if account is None else ledger.account(account)
         room = ledger.available
@@ -160,6 +169,20 @@ def price(plan: Plan, ledger: Ledger, account: str | None = None) -> Guarantee:
             fix="a smaller eps, or a new budget decided by those who answer for the data",
         )
     return cost
+
+
+def _in_currency(plan: Plan, ledger: Ledger) -> Guarantee:
+    """The price in the ledger's currency. Where there is none, the error proposes a guarantee that such a plan can have."""
+    try:
+        return ledger.price(plan.unit, plan.guarantee)
+    except GuaranteeError as error:
+        asked, kept = plan.guarantee, ledger.budget
+        if error.argument == "guarantee" and asked.unconditional.kind != kept.unconditional.kind:
+            able = [one for one in proposals(asked, kept) if plan.could_promise(one)]
+            error.fix = (
+                setting(guarantee=able[0]) if able else "another method, whose promise is of that kind"
+            )
+        raise
 
 
 @takes(plan=a_plan, ledger=Ledger)
@@ -219,7 +242,7 @@ def run_again(
     if name is not None and (found := given_again(made, ledger, name, known.own)) is not None:
         check_whole(found.to_arrow(), data)
         return found
-    cost = ledger.price(made.unit, made.guarantee)
+    cost = _in_currency(made, ledger)
     if account is not None or not ledger._lately_covered(
         cost
     ):  # a ledger that was not read yet, or has little left

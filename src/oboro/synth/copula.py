@@ -76,7 +76,7 @@ class MomentsPlan(ModelPlan):
         super().check()
         if self.domain.rules.impossible or self.domain.rules.known:
             raise ParameterError(
-                "a copula cannot keep what is impossible, nor totals",
+                "moments cannot keep what is impossible, nor totals: it keeps columns and their correlations",
                 given=told(method="moments"),
                 needed="a method whose model can rule values out",
                 fix=setting(method="marginals"),

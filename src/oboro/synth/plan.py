@@ -472,6 +472,9 @@ class ModelPlan(Plan):
     def open(self, data: Data) -> Source:
         return open_data(data)
 
+    def look(self, source: Source) -> None:
+        read_codes(source, self.learned, self.unit)
+
     def prepare(self, data: Data) -> Integers:
         return read_codes(data, self.learned, self.unit, self.n if self.unit.kind == "row" else None)
 

@@ -399,6 +399,9 @@ class GaussianPlan(Plan):
     def open(self, data: Data) -> Source:
         return open_data(data)
 
+    def look(self, source: Source) -> None:
+        read_codes(source, self.domain, self.unit)
+
     def prepare(self, data: Data) -> Moments:
         """Exact moments. What is missing counts as the middle of its column."""
         codes = read_codes(data, self.domain, self.unit, self.n)

@@ -9,6 +9,7 @@ import numpy as np
 
 from oboro.arrays import Bools, Floats, Integers
 from oboro.errors import ParameterError, setting, told
+from oboro.kinds import nearest
 from oboro.synth.codes import Compared
 
 MOST_ROWS = 50_000
@@ -39,13 +40,15 @@ def usefulness(
     """Gradient boosting for a column of two labels; None where there is none, or scikit-learn is not installed."""
     fitting = [column for column in columns if not column.numeric and column.size == 3]
     if target is not None:
+        able = [column.name for column in fitting]
         fitting = [column for column in fitting if column.name == target]
         if not fitting:
+            close = nearest(target, able)
             raise ParameterError(
-                "target is not a column of two labels",
+                "target is not a column of two labels" + (f": did you mean {close!r}?" if close else ""),
                 given=told(target=repr(target)),
                 needed="a column of both tables with two labels",
-                fix=setting(target=None),
+                fix=setting(target=close),
             )
     if not fitting or len(columns) < 2:
         return None
