@@ -91,5 +91,6 @@ def test_a_stopwatch_does_not_tell_how_many_rows_a_person_has(tmp_path: Path) ->
 @pytest.mark.long("a stopwatch at a service")
 def test_without_slots_and_editions_it_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edition, "coded", lambda dataset, unit: pa.parquet.read_table(dataset.data))
-    few, many = measured(tmp_path, Slot(1, 1), 20)
-    assert auc(few, many) > 0.9
+    # other work on the machine hides it now and then, and only ever hides it
+    seen = (auc(*measured(tmp_path / str(turn), Slot(1, 1), 20)) for turn in range(4))
+    assert any(told > 0.9 for told in seen)

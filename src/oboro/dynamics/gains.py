@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from flint import arb_mat
 
 _TIGHT = (2e-11, 8e-11, 3e-10, 8e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # how far above the float's g a proof is tried
+_LOOSE = (3e-2, 1e-1, 3e-1)  # and how far where A is so far from normal that doubles show no more: any bound is better than none
 _BITS = 128
 _LARGEST = 120  # rows or columns of a matrix that is proved as a whole
 
@@ -321,9 +322,9 @@ def _infinite(system: System, parts: tuple[str, ...]) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if found(middle) is not None else (middle, high)
     scale = float(np.abs(c.T @ c).max(initial=0.0))
-    for more in _TIGHT[1:]:
+    for more in (*_TIGHT[1:], *_LOOSE):
         g = math.nextafter(high * (1 + more), math.inf)
-        for share in (0.1, 1e-2, 1e-3, 1e-5):
+        for share in (0.1, 3e-2, 1e-2, 1e-3, 1e-5):
             p = found(high * (1 + more / 2), share * more * scale)
             with precision(_BITS):
                 if (
