@@ -74,8 +74,3 @@ def test_a_draft_of_no_column_is_an_error(
     shown = capsys.readouterr()
     assert "left out: day" in shown.out
     assert "nothing could be drafted" in shown.err
-
-
-def test_a_dry_run_needs_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("excel.csv").unlink()
-    assert typed(FREE[2], monkeypatch) == 0

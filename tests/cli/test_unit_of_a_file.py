@@ -191,14 +191,13 @@ def test_what_is_said_below_service_is_not_passed_over(oboro: Command, what: str
 
 
 def test_the_fix_of_rows_in_a_ledger_of_replaced_persons_is_paid_from_that_ledger(oboro: Command) -> None:
+    Path("plain.toml").write_text(ROW + COLUMN)
     person, budget = ob.Unit.person("who", 20, "replace"), ob.Approx(9, "1e-5")
     ob.Ledger.create("replaced.ledger", dataset="x", unit=person, budget=budget).close()
-    line = (
-        "histogram release people.csv --domain row.toml --column age --eps 1 --ledger replaced.ledger --json"
-    )
+    line = "histogram release people.csv --domain plain.toml --column age --eps 1 --ledger replaced.ledger --json"
     fix = json.loads(oboro(line)[2])["fix"]
     assert fix == '[unit]\nkind = "person"\ncolumn = "who"\nmax_rows = 20'
-    Path("row.toml").write_text(DATA + fix + COLUMN)
+    Path("plain.toml").write_text(fix + COLUMN)
     made = json.loads(oboro(line)[1])
     assert (made["unit"]["kind"], made["unit"]["adjacency"], made["cost"]["eps"]) == (
         "person",
@@ -222,8 +221,9 @@ def test_the_fix_of_cells_has_the_larger_of_each_limit(oboro: Command) -> None:
 
 def test_of_two_columns_of_persons_no_ledger_is_proposed(oboro: Command) -> None:
     ob.Ledger.create("house.ledger", dataset="x", unit=ob.Unit.person("house", 9), budget=ob.Pure(9)).close()
+    Path("plain.toml").write_text(PERSON + COLUMN)
     line = (
-        "histogram release people.csv --domain person.toml --column age --eps 1 --ledger house.ledger --json"
+        "histogram release people.csv --domain plain.toml --column age --eps 1 --ledger house.ledger --json"
     )
     fix = json.loads(oboro(line)[2])["fix"]
     assert fix.startswith("no unit protects both")

@@ -450,7 +450,9 @@ def test_names_of_columns_stand_whole_on_the_page(tmp_path: Path) -> None:
     write_quality(ob.synth.quality(table, table), tmp_path / "q.html")
     page = (tmp_path / "q.html").read_text(encoding="utf-8")
     assert "…" not in page
-    assert all(f">{name}</text>" in page and f'<li title="{name}">{name}</li>' in page for name in names)
+    assert all(
+        f">{name}</text>" in page and f'<li title="{name}"><span>{name}</span></li>' in page for name in names
+    )
 
 
 @pytest.mark.parametrize("count", [2, 3, 12, 30])

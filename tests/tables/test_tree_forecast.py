@@ -196,9 +196,11 @@ def test_a_forecast_says_before_anything_is_spent_that_a_file_will_carry_no_inte
         assert words in shown.output
     where = str(tmp_path / "l.ledger")
     Ledger.create(where, dataset="d", unit=Unit.cells(), budget=Pure(1)).close()
+    unread = tmp_path / "cells.csv"
+    unread.write_text("row,col\n")
     line = [
         "release",
-        "absent.csv",
+        str(unread),
         "--domain",
         str(domain),
         "--eps",

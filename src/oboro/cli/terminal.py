@@ -29,6 +29,7 @@ from oboro.language import Lines, chosen, left, plain, said, without_password
 
 if TYPE_CHECKING:
     from oboro.ledger import Ledger
+    from oboro.privacy import Unit
     from oboro.records import Facts
 
 
@@ -352,7 +353,7 @@ def can_be_typed(unit: Any) -> bool:
         return False
 
 
-def _protecting(unit: Any) -> str | None:
+def _protecting(unit: Unit) -> str | None:
     """A unit as `oboro ledger create` takes it: by the file that states it, or typed. None where neither can be."""
     typable = can_be_typed(unit)
     known = bool(_held) and _held[0].unit == unit and typable  # nothing new is proposed
@@ -362,7 +363,7 @@ def _protecting(unit: Any) -> str | None:
     return f"--unit {shlex.quote(unit_text(unit))}" if typable else None
 
 
-def _states(declared: Path, unit: Any) -> bool:
+def _states(declared: Path, unit: Unit) -> bool:
     from oboro.domain import read_toml
     from oboro.privacy import unit_from
 

@@ -24,6 +24,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
+from oboro.arrays import Table
 from oboro.domain.columns import Category, Column, Date, Integer, Real
 from oboro.domain.places import place_of, places_of
 from oboro.domain.spellings import (
@@ -233,7 +234,7 @@ def _conditions(given: Any, names: Sequence[str]) -> list[Mapping[str, object]]:
     return list(rows)
 
 
-def _rows(table: Any, source: str) -> tuple[Any, list[str]]:
+def _rows(table: Table, source: str) -> tuple[Any, list[str]]:
     """The rows of an Arrow table, and the names of its columns. Its texts are not looked at before."""
     try:
         return table.to_pylist(), list(getattr(table, "column_names", ()))
@@ -246,7 +247,7 @@ def _rows(table: Any, source: str) -> tuple[Any, list[str]]:
         ) from None
 
 
-def _table(path: Path, names: Sequence[str]) -> Any:
+def _table(path: Path, names: Sequence[str]) -> Table:
     reads(path)
     try:
         return texts_of(path, "impossible", names)

@@ -58,7 +58,11 @@ if TYPE_CHECKING:
     from flint import arb_mat
 
 _TIGHT = (2e-11, 8e-11, 3e-10, 8e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # how far above the float's g a proof is tried
-_LOOSE = (3e-2, 1e-1, 3e-1)  # and how far where A is so far from normal that doubles show no more: any bound is better than none
+_LOOSE = (
+    3e-2,
+    1e-1,
+    3e-1,
+)  # and how far where A is so far from normal that doubles show no more: any bound is better than none
 _BITS = 128
 _LARGEST = 120  # rows or columns of a matrix that is proved as a whole
 

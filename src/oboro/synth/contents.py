@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Table
-from oboro.domain import Category, Domain
+from oboro.arrays import Schema, Table
+from oboro.domain import Category, Column, Domain
 from oboro.errors import DataError
 from oboro.synth.codes import to_table
 
@@ -32,7 +32,7 @@ _SLACK = 2**20
 class Contents:
     """What the footer of a file says. It may lie: so batches are counted as they are read."""
 
-    schema: Any
+    schema: Schema
     metadata: Mapping[bytes, bytes]
     rows: int
     unpacked: int  # bytes
@@ -74,7 +74,7 @@ class Contents:
         if left:
             raise ValueError("fewer rows than the footer says")
 
-    def _batches(self, found: Any) -> Iterator[Any]:
+    def _batches(self, found: Schema) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -108,7 +108,7 @@ def contents_of(file: Any, ending: str) -> Contents:
     return Contents(schema, schema.metadata or {}, rows, unpacked, packed, file, ending)
 
 
-def records_of(domain: Domain) -> Any:
+def records_of(domain: Domain) -> Schema:
     """The names and types of records that are drawn from a domain."""
     return to_table(domain, [np.zeros(0, np.int64) for _ in domain]).schema
 
@@ -155,7 +155,7 @@ def _memory() -> int:
     return known if known < 2**60 else 2**33  # a machine that does not say is taken for a small one
 
 
-def _width(column: Any) -> int:
+def _width(column: Column) -> int:
     """Bytes of the longest value."""
     if isinstance(column, Category):
         return max(len(str(value).encode("utf-8", "surrogatepass")) for value in column.values)
