@@ -11,6 +11,7 @@ import base64
 import hashlib
 import html
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -332,7 +333,7 @@ def check_page(path: str | Path) -> None:
             f"{where} is there, and is no page that oboro made",
             given=told(output=str(path)),
             needed="a new name, or that of a page of oboro's",
-            fix=setting(output=next_to(where)),
+            fix=f"-o {shlex.quote(str(next_to(where)))}",
         )
 
 
