@@ -1,6 +1,6 @@
 """What reports are made of: packed integers, colours, words, charts, promises."""
 
-from __future__ import annotations
+from __future__ import shlex
 
 import math
 import re
@@ -232,7 +232,7 @@ def test_a_page_is_written_over_nothing_but_a_page(tmp_path: Path) -> None:
         for door in (lambda: write_page(path, "x"), lambda: _a_page(path)):
             with pytest.raises(ParameterError, match="is no page that oboro made") as refused:
                 door()
-            assert refused.value.fix == f'output="{tmp_path / "page-2.html"}"'
+            assert refused.value.fix == f"-o {shlex.quote(str(tmp_path / 'page-2.html'))}"
         assert path.read_text(encoding="utf-8") == mine
 
 
