@@ -198,6 +198,8 @@ typed("synth sample model.oboro -n 3 -o s.csv --where age") if modelled().save("
 [modelled().save("model.oboro"), typed("synth sample model.oboro -n 30 -o made.parquet"), typed("synth report made.parquet people.csv -o q.html")] ==> typed(fix.removeprefix("oboro "))
 ob.synth.quality("made.parquet", "people.csv")
 ob.synth.quality(ob.synth.load("model.oboro").sample(9), "people.csv") if modelled().save("model.oboro") else None ==> ob.synth.quality("people.csv", ob.synth.load("model.oboro").sample(9))
+typed("synth forecast --domain eps-only.toml --unit row,replaced --eps 1 --delta 1e-6") if text_at("eps-only.toml", COLUMN) else None ==> typed("synth forecast --domain eps-only.toml --eps 1 --delta 1e-6 --n 9 " + fix)
+typed("synth forecast --domain eps-only.toml --unit person:a:b:7 --eps 1 --delta 1e-6") if text_at("eps-only.toml", COLUMN) else None ==> tomllib.loads(fix)
 typed("synth sample model.oboro -n 3 -o s.docx") ==> typed("synth sample model.oboro -n 3 -o " + fix)
 typed("synth sample model.oboro -n 3 -o s.csv --where agee=3") ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)
 typed("synth sample model.oboro -n 3 -o s.csv --where age=3 --where age=4") ==> typed("synth sample model.oboro -n 3 -o s.csv " + fix)

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from fixes_world import COLUMNS, module, typed
+import pyarrow.feather as feather
+from fixes_world import COLUMNS, modelled, module, typed
 
 import oboro as ob
+from oboro.synth.marks import _written, read_mark, write_records
 
 REST = r"""
 # -- dynamics
@@ -33,6 +35,9 @@ dataclasses.replace(own_function(), name="") ==> own_function(**dict({fix}))
 patched("statistics.row_function", "rehearse", lambda job, rows: job, lambda: people.plan.sum_of("def g(row):\n    return 7\n", columns=["region"], eps="0.1").values) ==> people.plan.sum_of("def g(row):\n    return 1\n", columns=["region"], eps="0.1").values
 dataclasses.replace(replaced.plan.quantile("age", 0.5, method="smooth", rho=1), law=module("statistics.smooth_noise").LaplaceLogNormal(None)).noise ==> dataclasses.replace(replaced.plan.quantile("age", 0.5, method="smooth", rho=1), **incomplete(fix)).noise
 # -- engine, privacy
+people.plan.count(eps="0.001").prepare(damaged()) ==> people.plan.count(eps="0.001").prepare("people.csv")
+ob.Domain.from_toml("older-rules.toml") if text_at("older-rules.toml", 'impossible = "never.csv"\n' + COLUMN) and open("never.csv", "wb").write("age,名\n3,男\n".encode("cp932")) else None ==> shell(fix)
+ob.Ledger.create("odd.csv", dataset="x", unit=ob.Unit.row(), budget=ob.Pure(1)) and counted().save("odd.csv") ==> counted().save("{fix}"[3:])
 module("engine.persons").check_keys([ob.engine.open_data(pa.table({"person": [1]})), ob.engine.open_data(pa.table({"person": [1.0]}))], ob.Unit.person("person", 2)) ==> module("engine.persons").check_keys([ob.engine.open_data(pa.table({"person": ["1"]})), ob.engine.open_data(pa.table({"person": ["1"]}))], ob.Unit.person("person", 2))
 module("privacy.events").cost_of(3) ==> (lambda guarantee: {fix_call})(ob.Pure(1))
 ob.engine.open_data(pa.table({"age": [1], "x": pa.array([None], pa.decimal256(60, 2))})) ==> ob.engine.open_data(pa.table({"age": [1]}))
@@ -40,6 +45,10 @@ ob.Domain.from_toml(text_file(COLUMN + '[labels]\n年齢 = "x"\n')) ==> tomllib.
 # -- synthetic records
 copied().sample(3, where={"region": "nrth"})
 patched("synth.copula", "_MOST_TRIES", 0, lambda: copied().sample(3, where={"age": 119})) ==> ob.synth.plan(domain.only("age", "region"), unit=ob.Unit.row(), eps=1, delta="1e-6", method=fix.split('"')[1])
+patched("synth.contents", "_memory", lambda: 2**6, lambda: ob.synth.check(marked())) ==> ob.synth.check("marked.parquet")
+patched("synth.check", "drawn_again", lambda *a: (_ for _ in ()).throw(MemoryError()), lambda: ob.synth.check(marked())) ==> ob.synth.check("marked.parquet")
+ob.synth.check(of_an_older_version("older.csv"), output="anew.csv") ==> ob.synth.check("older.csv", output="anew.csv", **dict({fix}))
+ob.synth.load(".") ==> ob.synth.load("{fix}") if modelled().save("model.oboro") else None
 # -- tables
 ob.run(ob.tables.plan(two_meshes(), unit=ob.Unit.row(), eps="0.1"), pa.table({"home": ["5339452611"], "work": ["5339452611"]}), row_ledger) ==> ob.run(ob.tables.plan(two_meshes(), unit=ob.Unit.cells(2), eps="0.1", **dict({fix})), pa.table({"home": ["5339452611"], "work": ["5339452611"], "people": [3]}), cells_ledger)
 visits() ==> visits(**dict({fix}))
@@ -255,7 +264,35 @@ def uninstalled(name: str, work: Callable[[], Any]) -> Any:
         importlib.util.find_spec = usual
 
 
+def damaged() -> pa.Table:
+    """Texts of a file whose offsets lead beyond it."""
+    feather.write_feather(pa.table({"age": ["1" * 5, "2" * 7]}), "damaged.arrow", compression="uncompressed")
+    offsets, wrong = (
+        b"".join(place.to_bytes(4, "little") for place in one) for one in ((0, 5, 12), (0, 9**9, 12))
+    )
+    Path("damaged.arrow").write_bytes(Path("damaged.arrow").read_bytes().replace(offsets, wrong))
+    return pa.ipc.open_file("damaged.arrow").read_all()
+
+
+def marked() -> str:
+    """Synthetic records as they were written."""
+    modelled().save("model.oboro")
+    write_records(ob.synth.load("model.oboro").sample(3), "marked.parquet")
+    return "marked.parquet"
+
+
+def of_an_older_version(path: str) -> str:
+    """Synthetic records whose mark holds no model."""
+    modelled().save("model.oboro")
+    write_records(ob.synth.load("model.oboro").sample(3), Path(path))
+    beside = Path(path + ".synthetic.json")
+    said = read_mark(beside.read_bytes())
+    assert said is not None
+    beside.write_bytes(_written({name: part for name, part in said.items() if name != "model"}))
+    return path
+
+
 RARE: dict[str, Any] = {
     one.__name__: one
-    for one in (stiff, unstarted, job, batched, tables_with, own_function, incomplete, copied, two_meshes, visits, bands, outlines, unmeasured, hourly, hourly_again, prompted, uninstalled)
+    for one in (stiff, unstarted, job, batched, tables_with, own_function, incomplete, copied, two_meshes, visits, bands, outlines, unmeasured, hourly, hourly_again, prompted, uninstalled, damaged, marked, of_an_older_version)
 } | {"dataclasses": dataclasses}  # fmt: skip

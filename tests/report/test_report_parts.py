@@ -1,9 +1,10 @@
 """What reports are made of: packed integers, colours, words, charts, promises."""
 
-from __future__ import shlex
+from __future__ import annotations
 
 import math
 import re
+import shlex
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
