@@ -48,7 +48,8 @@ def quality_of_synthetic_people(work: Path) -> None:
     source = (DOCS.parent / "examples" / "synthetic_people.py").read_text(encoding="utf-8")
     source += '\npyarrow.csv.write_csv(pyarrow.table(real), "real.csv")\n'
     subprocess.run([sys.executable, "-c", source], cwd=work, check=True, capture_output=True)
-    files = ("real.csv", "synthetic.csv", "-o", "quality.html", "--model", "people.oboro")
+    oboro(work, "synth", "sample", "people.oboro", "-n", "5000", "-o", "drawn.parquet")
+    files = ("real.csv", "drawn.parquet", "-o", "quality.html", "--model", "people.oboro")
     oboro(work, "synth", "report", *files, "--target", "income")
     photograph(work / "quality.html", "synth-quality.png", 1180, 1100)
 
