@@ -92,6 +92,16 @@ def test_a_number_that_only_the_user_knows_is_not_made_up(bad: object, fix: str)
 
 
 @pytest.mark.parametrize(
+    ("bad", "fix"),
+    [("0,125", 'eps="0.125"'), ("0,5", 'eps="0.5"'), ("1,5", 'eps="1.5"'), ("1,500", 'eps="0.1"'), ("12 000", 'eps="0.1"')],
+)  # fmt: skip
+def test_a_decimal_comma_never_becomes_a_thousand_times_the_budget(bad: str, fix: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        positive("eps", bad)
+    assert refused.value.fix == fix
+
+
+@pytest.mark.parametrize(
     ("bad", "least", "most", "fix"),
     [
         (10**12, 0, 10**9, "n=1000000000"),

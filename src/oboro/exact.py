@@ -249,7 +249,7 @@ def _not_a_number(name: str, value: object, example: object) -> ParameterError:
         shown = repr(value)
     except ValueError:  # in it a whole number of more digits than Python writes
         shown = f"a {type(value).__name__}"
-    meant = _meant_number(value)
+    meant = _meant_number(value, counts=not isinstance(example, str))
     return ParameterError(
         f"{name} is not a number",
         given=_handed(name, shown if len(shown) <= 60 else shown[:57] + "...", told),
@@ -258,13 +258,18 @@ def _not_a_number(name: str, value: object, example: object) -> ParameterError:
     )
 
 
-def _meant_number(value: object) -> str | None:
-    """The number that a text is, if its digits are grouped or of full width: 8,000, ８０００."""
+def _meant_number(value: object, counts: bool) -> str | None:
+    """The number that a text is, if its digits are of full width, or grouped where it counts something: 8,000, ８０００.
+
+    Elsewhere a comma stands for the point, and three digits after it may be either: 0,125 is an eighth, and never 125.
+    """
     if not isinstance(value, str) or len(value) > 60:
         return None
     text = unicodedata.normalize("NFKC", value).strip()
-    if re.fullmatch(r"[+-]?\d{1,3}([, ']\d{3})+(\.\d+)?", text, re.ASCII):
+    if counts and re.fullmatch(r"[+-]?[1-9]\d{0,2}([, ']\d{3})+", text, re.ASCII):
         text = re.sub("[, ']", "", text)
+    elif not counts and re.fullmatch(r"[+-]?(0,\d+|\d+,\d{1,2})", text, re.ASCII):
+        text = text.replace(",", ".")
     return text if _DECIMAL.fullmatch(text) or _RATIO.fullmatch(text) else None
 
 

@@ -311,3 +311,20 @@ def test_a_correlation_that_cannot_be_computed_is_left_out(tmp_path: Path) -> No
     alone = ob.synth.quality(real.select(["x", "same"]), made.select(["x", "same"]))
     assert alone.worst_correlation is None
     assert alone.to_dict()["worst_correlation"] is None
+
+
+@pytest.mark.parametrize("known", ["neither", "real", "synthetic"])
+def test_a_column_of_which_nothing_is_known_teaches_nothing(known: str) -> None:
+    rng = np.random.default_rng(3)
+    tables = [
+        {
+            "a": rng.normal(size=200),
+            "empty": np.full(200, np.nan) if known != which else rng.normal(size=200),
+            "endless": np.full(200, np.inf),
+            "g": np.where(rng.random(200) < 0.5, "f", "m"),
+        }
+        for which in ("real", "synthetic")
+    ]
+    found = ob.synth.quality(*tables)
+    assert found.useful is not None
+    assert str(found)

@@ -16,7 +16,7 @@ from oboro.cli.options import (
     Eps,
     Json,
     Language,
-    LedgerAt,
+    LedgerOrDeclared,
     Options,
     Page,
     Shown,
@@ -275,8 +275,8 @@ def release(
     data: DataFile,
     system: SystemOption,
     how: Noisy,
-    ledger: LedgerAt,
     delivery: Delivery,
+    ledger: LedgerOrDeclared = None,
     x0: Annotated[str | None, option("--x0 NUMBERS", "The private start, such as 0,0.5.")] = None,
     expected_sd: ExpectedSd = None,
 ) -> None:
@@ -290,9 +290,10 @@ def release(
         how = replace(how, horizon=max(count_samples(data) - 1, 0))
     made = system_plan(system, unit, how)
     if x0 is not None:
-        from oboro.dynamics.signal import from_table
+        from oboro.dynamics.signal import check_start, from_table
 
         start = read_start(x0)
+        check_start(len(start), made.system.states)
         if not delivery.dry_run:
             signal = {"u": from_table(data, made.columns), "x0": start}
     worth = made.forecast(expected_sd)

@@ -381,9 +381,17 @@ def _is_typed(unit: str) -> bool:
 
 def _paying(where: str | None, declared: Path | None) -> str:
     """Which ledger pays. What a file names is a fact of its data: what is typed beside it may be spelt otherwise, and lead nowhere else."""
+    from oboro.domain import read_toml
+    from oboro.ledger.file import is_address
+
     named = None
     with suppress(*([] if where is None else [InputError])):  # without --ledger, the file has to say it
-        named = None if declared is None else _named(declared, "domain")
+        named = None if declared is None else read_toml(declared, "domain").get("ledger")
+    if not isinstance(named, str):  # what else it may be is refused when the file is read
+        named = None
+    elif not is_address(named):  # it lies beside the file
+        assert declared is not None
+        named = str(declared.parent / named)
     if named is None:
         if where is not None:
             return where
@@ -406,17 +414,6 @@ def _paying(where: str | None, declared: Path | None) -> str:
             argument="ledger",
         )
     return where
-
-
-def _named(declared: Path, argument: str) -> str | None:
-    """The ledger that a file names, beside which it lies."""
-    from oboro.domain import read_toml
-    from oboro.ledger.file import is_address
-
-    named = read_toml(declared, argument).get("ledger")
-    if not isinstance(named, str):  # what else it may be is refused when the file is read
-        return None
-    return named if is_address(named) else str(declared.parent / named)
 
 
 def _are_one(one: str, other: str) -> bool:

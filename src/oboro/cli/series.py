@@ -39,9 +39,7 @@ SeriesName = Annotated[str, option("--name TEXT", "The name of the series in the
 SeriesFile = Annotated[Path, option("--series FILE", "The series, as `oboro table series` wrote it.")]
 LedgerElsewhere = Annotated[
     str | None,
-    option(
-        "--ledger LEDGER", "The ledger, where it is not the one that the file names.", envvar="OBORO_LEDGER"
-    ),
+    option("--ledger LEDGER", "The ledger, where it is not the one that the file names."),
 ]
 
 

@@ -227,10 +227,10 @@ def sample(
     from oboro.exact import whole
     from oboro.synth.conditions import read_conditions
     from oboro.synth.marks import check_file, mark_of, told_of, wanted_of, write_records
-    from oboro.synth.model import load
+    from oboro.synth.model import MOST_RECORDS, load
 
     check_file(output)
-    count = whole("-n", n, open=True)
+    count = whole("-n", n, most=MOST_RECORDS, open=True)
     with progress_bar():
         loaded = load(model)
     table = loaded.sample(count, read_conditions(loaded.domain, where), seed=seed)

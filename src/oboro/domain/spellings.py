@@ -50,7 +50,7 @@ _AFTER = {
     "<": ("\u672a\u6e80",),
     ">": ("\u8d85", "\u3092\u8d85\u3048\u308b", "\u3088\u308a\u5927\u304d\u3044"),
 }  # fmt: skip
-_NUMBER = r"[+-]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+/\d+|(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:e[+-]?\d+)?)[\u6b73\u624d\u5186\u4eba\u4ef6]?"
+_NUMBER = r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+/\d+|(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:e[+-]?\d+)?)[\u6b73\u624d\u5186\u4eba\u4ef6]?"
 _DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}\u5e74(?:\d{1,2}\u6708(?:\d{1,2}\u65e5)?)?|\d{8}|\d{4}[-/.]\d{1,2}|\d{4}"
 _BETWEEN = r"\s*(?:\.\.\.?|[-~:ー]|\s(?:to|until|through|and)\s|\u304b\u3089)\s*"
 
@@ -93,7 +93,7 @@ def meant_span(column: Column, value: object) -> Span | None:
     if len(value) > _LONGEST:
         return None
     text = spelt(value).lower()
-    if text.count("..") == 1:
+    if text.count("..") == 1 and "..." not in text:
         found = _between(column, *(end.strip() or None for end in text.split("..")))
         if found is not None:
             return found
@@ -114,6 +114,8 @@ def meant_spans(column: Column, value: object) -> list[Span] | None:
     found = meant_span(column, value)
     if found is not None or not isinstance(value, str) or re.fullmatch(r"\d{1,3}(,\d{3})+", spelt(value)):
         return None if found is None else [found]
+    if re.search(r"\d,\d", text := spelt(value)) and (isinstance(column, Real) or re.search("[<>]|,0", text)):
+        return None  # two values, or one with a decimal comma
     several = [meant_span(column, part) for part in re.split("[,、;]", spelt(value))]
     known = [one for one in several if one is not None]
     return known if len(known) == len(several) else None
@@ -168,6 +170,8 @@ def _covered(column: Column, value: object) -> Covered | None:
         days = _days(value)
         found = [meant_place(column, day) for day in days] if days else [meant_place(column, value)]
     else:
+        if isinstance(value, str) and "," in value and isinstance(column, Real):
+            return None  # of a decimal comma nobody knows whether it is one
         text = (
             re.sub("[,\u6b73\u624d\u5186\u4eba\u4ef6]", "", spelt(value)) if isinstance(value, str) else value
         )
@@ -198,12 +202,14 @@ def _alone(column: Column, covered: Covered | None) -> Span | None:
 
 
 def _between(column: Column, low: object, high: object) -> Span | None:
-    """From one end to the other, the other way round where they are, within the bounds."""
+    """From one end to the other, the other way round where both are values and they are, within the bounds: 1995-98 is no range from 98."""
     ends = [None if end is None or end == "" else _covered(column, end) for end in (low, high)]
     if any(end is None and given not in (None, "") for end, given in zip(ends, (low, high), strict=True)):
         return None
     first, last = ends
     if first is not None and last is not None and first[0] > last[1]:
+        if last[0] < 0 or first[1] >= column.size:
+            return None
         first, last = last, first
     return _within(
         column, None if first is None else ceil(first[0]), None if last is None else floor(last[1])
@@ -227,6 +233,8 @@ def _compared(column: Column, ends: Sequence[Sequence[str | None]]) -> Span | No
             if high is not None:
                 return None
             high = floor(covered[1]) if sign == "<=" else ceil(covered[0]) - 1
+    if (low is None or low <= 0) and (high is None or high >= column.size - 1):
+        return None  # of all values nobody says anything
     return _within(column, low, high)
 
 

@@ -67,14 +67,19 @@ def read_record(
             fix=told(horizon=f"{len(samples) - 1}") if len(samples) else "a signal of one sample at least",
         )
     start = np.zeros(states) if x0 is None else numbers(x0).ravel()
-    if start.shape != (states,):
+    check_start(start.size, states)
+    return Record(cleaned(start, limit), cleaned(samples, limit))
+
+
+def check_start(size: int, states: int) -> None:
+    """Refuses a start of another number of states than the system has."""
+    if size != states:
         raise DataError(
             "x0 does not fit the system",
-            given=f"{start.size} numbers",
+            given=f"{size} numbers",
             needed=f"{states}, one for each state",
             fix=setting(x0=None),
         )
-    return Record(cleaned(start, limit), cleaned(samples, limit))
 
 
 def cleaned(values: Floats, limit: float) -> Floats:

@@ -86,11 +86,15 @@ def usefulness(
         if labels.all() or not labels.any() or answers.all() or not answers.any():
             scores.append(0.5)  # nothing to tell apart
             continue
+        held = ~np.isnan(seen).all(axis=0)  # a column of which nothing is known teaches nothing
+        if not held.any():
+            scores.append(0.5)
+            continue
         with threadpool_limits(
             1
         ):  # its threads wait by spinning, which on a busy machine takes longer than the work
-            learner = HistGradientBoostingClassifier(random_state=0).fit(seen, labels)
-        scores.append(float(roc_auc_score(answers, learner.predict_proba(facts)[:, 1])))
+            learner = HistGradientBoostingClassifier(random_state=0).fit(seen[:, held], labels)
+        scores.append(float(roc_auc_score(answers, learner.predict_proba(facts[:, held])[:, 1])))
     return Usefulness(chosen.name, chosen.labels[1], scores[0], scores[1], _area_error(scores[1], answers))
 
 
