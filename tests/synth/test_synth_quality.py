@@ -155,6 +155,7 @@ def test_records_say_under_which_condition_they_were_drawn_and_from_which_model(
     assert "Nothing in these records says that they were drawn from the model" in told.cautions
 
 
+@pytest.mark.long("reports of marked records")
 def test_real_rows_beside_the_mark_of_drawn_ones_are_not_said_to_be_drawn(tmp_path: Path) -> None:
     domain = ob.Domain([ob.Integer("n", 0, 9), ob.Category("sex", ["F", "M"])])
     real = pa.table({"n": [*range(10)] * 20, "sex": ["F", "M"] * 100})
@@ -256,6 +257,7 @@ def test_bins_of_numbers_hold_equally_many_real_rows_but_for_what_fills_one_or_l
     assert same.labels[-2:] == ("up to 100", "missing")
 
 
+@pytest.mark.few(2, "numbers of any size")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("odd", [float("inf"), float("-inf"), float("nan"), 1e308, -1e308, 1.7e308, 5e-324])
 def test_numbers_of_any_size_are_compared_in_silence(odd: float, tmp_path: Path) -> None:

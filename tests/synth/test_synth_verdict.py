@@ -309,6 +309,7 @@ def test_an_end_that_is_too_long_is_named_as_well() -> None:
     assert ended.synthetic > 0.03 > 3 * ended.real
 
 
+@pytest.mark.long("statistical tests")
 def test_ends_of_two_halves_of_one_table_differ_by_chance_alone() -> None:
     """Twelve columns of three shapes, fifty times: one alarm in a hundred is allowed, of 100 more than 9 have a chance below 1e-6."""
     alarms = 0
