@@ -114,7 +114,9 @@ def meant_spans(column: Column, value: object) -> list[Span] | None:
     found = meant_span(column, value)
     if found is not None or not isinstance(value, str) or re.fullmatch(r"\d{1,3}(,\d{3})+", spelt(value)):
         return None if found is None else [found]
-    if re.search(r"\d,\d", text := spelt(value)) and (isinstance(column, Real) or re.search(r"[<>]|,0\d", text)):
+    if re.search(r"\d,\d", text := spelt(value)) and (
+        isinstance(column, Real) or re.search(r"[<>]|,0\d", text)
+    ):
         return None  # two values, or one with a decimal comma
     several = [meant_span(column, part) for part in re.split("[,、;]", spelt(value))]
     known = [one for one in several if one is not None]
