@@ -71,6 +71,12 @@ def test_masking_looks_at_each_sign_a_few_times_at_most() -> None:
         (f"postgresql://u:{'s3cret' * 400}@h/db", "postgresql://u:***@h/db"),
         ("password='it\\'s s3cret' x", "password=*** x"),
         ("db?passwor%64=s3cret", "db?password=***"),
+        ("postgresql∶∕∕u∶s3cret@h/db", "postgresql://u:***@h/db"),
+        ("postgresql：／／u：s3:cret＠h/db", "postgresql://u:***@h/db"),
+        ("postgresql∶∕∕u∶s3cret:x@h/db", "postgresql://u:***@h/db"),
+        ("postgresql:¥¥u:s3cret@h¥db", "postgresql://u:***@h/db"),
+        ("postgresql∶∕∕u∶s3cret is cut off", "postgresql://u:*** is cut off"),
+        ("password＝s3cret", "password=***"),
     ],
 )
 def test_an_error_shows_no_password(text: str, shown: str) -> None:
@@ -79,7 +85,14 @@ def test_an_error_shows_no_password(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["postgresql://h:5432/db: x@y", "postgresql://u@h:1/db", "postgresql://u:***, x@y"]
+    "text",
+    [
+        "postgresql://h:5432/db: x@y",
+        "postgresql://u@h:1/db",
+        "postgresql://u:***, x@y",
+        "data¥人口∶男女@50%25.csv",
+        "postgresql∶∕∕u∶*** x",
+    ],
 )
 def test_a_port_is_no_password_and_nothing_is_masked_twice(text: str) -> None:
     assert without_password(text) == text

@@ -123,18 +123,36 @@ def _seen(found: re.Match[str]) -> str:
 def without_password(text: str) -> str:
     """A text in which an address of a database shows no password, even if the address was mistyped: for errors and logs."""
     text = re.sub(r"[^\s\"]+", lambda word: _without_password(word[0]), text) if _AT.search(text) else text
+    text = _masked(text)
+    if text.isascii() and not re.search(r"[%\\]", text):
+        return text
+    plainly = opened(text)
+    shown = _masked(plainly)
+    return shown if shown != plainly else text
+
+
+def _masked(text: str) -> str:
+    """Without the password of an address that was cut off, and without that of an option."""
     text = _UNENDED.sub(lambda found: found[1] + _after_password(found[2]), text)
-    text = _OPTION.sub(r"\1***", text)
-    plainly = opened(text) if "%" in text or not text.isascii() else ""
-    return _OPTION.sub(r"\1***", plainly) if _OPTION.search(plainly) else text
+    return _OPTION.sub(r"\1***", text)
 
 
 def opened(text: str) -> str:
-    """A text as whoever typed it meant it: full-width signs and escapes (%40) as plain ones, all slashes alike."""
+    """A text as whoever typed it meant it: full-width signs, look-alikes and escapes (%40) as plain ones, all slashes alike."""
     for _ in range(3):
         text = unicodedata.normalize("NFKC", unquote(text))
-    return text.replace("\\", "/")
+    return text.translate(_ALIKE)
 
+
+# What looks like a sign of an address, or comes from its key: a yen or a won where a backslash is elsewhere.
+_ALIKE = {
+    ord(sign): plainly
+    for plainly, signs in {
+        ":": "\u02d0\u02f8\u0589\u05c3\u1361\u205a\u2236\u2982\ua4fd\ua789",
+        "/": "\\\xa5\u20a9\u2041\u2044\u2215\u2216\u2571\u2572\u27cb\u27cd\u29f5\u29f8\u29f9\u3033",
+    }.items()
+    for sign in signs
+}
 
 _OPTION = re.compile(r"(password\s*=\s*)(?!\*\*\*)(?:'(?:[^'\\\n]|\\.)*'?|[^&\s\"']+)", re.IGNORECASE)
 # an address with a space or a quote in its password, or one that was cut off before its @; but a number may be a port
@@ -147,24 +165,23 @@ _AT = re.compile(r"[@\ufe6b\uff20]|%(25)*40")
 
 
 def _without_password(word: str) -> str:
+    """A word without the password of an address, read plainly if there is one only then, or more of it."""
+    plainly = opened(word)
+    shown = _between(plainly)
+    return shown if shown != plainly else _between(word)
+
+
+def _between(word: str) -> str:
     """Leaves out what stands between the name of a user and the last @, also where a slash of the address is missing."""
     end, address = word.rfind("@"), _ADDRESS.search(word)
     colon = _COLON.search(word, address.end(), end) if address and address.end() < end else None
-    if colon:
-        return f"{word[: colon.start()]}:***{word[end:]}"
-    plainly = opened(word)
-    return word if plainly == word else _hidden(word, _without_password(plainly))
+    return f"{word[: colon.start()]}:***{word[end:]}" if colon else word
 
 
 def _after_password(rest: str) -> str:
     """What follows on a line after the name of a user, without the password: that ends with the last @, or with the word."""
     at = rest.rfind("@")
     return "***" + (rest[at:] if at >= 0 else re.sub(r"^[^\s\"]*", "", rest))
-
-
-def _hidden(word: str, shown: str) -> str:
-    """The word, unless there is a password in it once it is read plainly."""
-    return shown if shown != opened(word) else word
 
 
 def _halves(sign: str) -> tuple[int, ...]:
