@@ -16,7 +16,7 @@ from oboro.arrays import Floats, Integers
 from oboro.errors import ParameterError
 from oboro.noise import DiscreteGaussian
 from oboro.synth.codes import code_count
-from oboro.synth.levels import COUNTINGS, Level, counting_of, measure_column
+from oboro.synth.levels import COUNTINGS, MOST_BLOCKS, Level, counting_of, measure_column
 from oboro.synth.marginals import Offers
 from oboro.synth.measured import Binned, variances
 from oboro.synth.model import _sampler
@@ -27,24 +27,48 @@ NOW, EARLIER = counting_of(COUNTINGS), counting_of(1)
 
 
 def _levels(
-    codes: Integers, column: Any, variance: int, bits: Any, counting=NOW
+    codes: Integers, column: Any, variance: Any, bits: Any, counting=NOW, most: int = MOST_BLOCKS
 ) -> tuple[list[Level], list[Any]]:
     noises = [DiscreteGaussian(variance / share) for share in counting.shares(column)]
-    return measure_column(codes, column, counting.blocks(column), noises, bits, again=counting.again), noises
+    parts, again = counting.blocks(column), counting.again
+    return measure_column(codes, column, parts, noises, bits, again=again, most=most), noises
 
 
-@given(size=st.integers(1, 3000), variance=st.integers(1, 10_000), seed=st.integers(0, 9))
-@settings(deadline=None, max_examples=40)
-def test_the_blocks_of_every_level_cover_the_column_once(size: int, variance: int, seed: int) -> None:
+@given(
+    size=st.integers(1, 3000) | st.integers(1, 2**62),
+    variance=st.integers(1, 10_000),
+    seed=st.integers(0, 9),
+    most=st.sampled_from([1, 40, MOST_BLOCKS]),
+)
+@settings(deadline=None, max_examples=60)
+def test_the_blocks_of_every_level_cover_the_column_once(
+    size: int, variance: int, seed: int, most: int
+) -> None:
     """So one unit moves one count of each level, and no part of the price is left unspent."""
     column = ob.Integer("x", 0, size - 1)
     codes = np.minimum(np.random.default_rng(seed).geometric(0.01, 500), code_count(column)) - 1
-    levels, noises = _levels(codes, column, variance, ob.noise.system_bits())
+    levels, noises = _levels(codes, column, variance, ob.noise.system_bits(), most=most)
     assert len(levels) == len(noises)
     for level in levels:
         assert level.start[0] == 0
         assert level.stop[-1] == code_count(column)
         assert np.array_equal(level.start[1:], level.stop[:-1])
+
+
+@pytest.mark.parametrize("counting", [NOW, EARLIER])
+def test_however_many_values_stand_out_the_blocks_are_bounded_and_the_frequent_values_found(
+    counting: Any, test_bits
+) -> None:
+    """All of 20,000 values stand out of noise this small: their number is private, and nothing of it may end the memory after payment."""
+    column = ob.Integer("x", 0, 10**9)
+    codes = np.random.default_rng(1).integers(0, 10**9, 20_000)
+    codes[:2000] = 123_456_789
+    levels, _ = _levels(codes, column, Fraction(1, 100), test_bits, counting, most=3000)
+    assert max(level.start.size for level in levels) <= 3000
+    assert levels[-1].start.size > 2000 or counting is EARLIER
+    last = levels[-1]
+    found = last.start[last.stop - last.start == 1]
+    assert 123_456_789 in found
 
 
 def test_a_block_that_was_counted_again_is_known_by_all_its_counts() -> None:

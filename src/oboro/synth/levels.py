@@ -13,7 +13,7 @@ from oboro.arrays import Floats, Integers
 from oboro.domain import Category, Column
 from oboro.noise import Bits, DiscreteGaussian, DiscreteLaplace
 from oboro.synth.codes import code_count
-from oboro.synth.junction import Clique, Noisy
+from oboro.synth.junction import Clique, Mask, Noisy
 
 Noise = DiscreteGaussian | DiscreteLaplace
 
@@ -25,6 +25,9 @@ Noise = DiscreteGaussian | DiscreteLaplace
 # to see, noise is on few blocks: of 121 ages counted one by one, those that nobody has would take records from the others.
 
 STANDS_OUT = 4.0  # standard deviations of the noise
+MOST_BLOCKS = (
+    1 << 20
+)  # of all columns at their last levels: else so many values could stand out that memory ends after payment
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +88,36 @@ class Level:
 
 
 def measure_column(
-    codes: Integers, column: Column, parts: int, noises: Sequence[Noise], bits: Bits, *, again: bool
+    codes: Integers,
+    column: Column,
+    parts: int,
+    noises: Sequence[Noise],
+    bits: Bits,
+    *,
+    again: bool,
+    most: int,
 ) -> list[Level]:
     """Noisy counts, level by level; which blocks are cut, into so many, depends on noisy counts alone.
 
-    The blocks of a level do not overlap: so those that were not cut are counted `again` at no further cost.
+    The blocks of a level do not overlap: so those that were not cut are counted `again` at no further cost. No level after the
+    first has more than `most`, of which each adds its part: where there is no room for all that stand out, those of the highest counts are cut.
     """
     size = column.size
-    edges = _cut(0, size, parts)
-    start, stop = edges[:-1], edges[1:]
+    start, stop = _cut(np.array([0]), np.array([size]), np.array([parts]))
     if code_count(column) > size:  # missing is a block of its own
         start, stop = np.append(start, size), np.append(stop, size + 1)
     levels: list[Level] = []
-    for noise in noises:
+    for place, noise in enumerate(noises, 1):
         levels.append(Level(start, stop, _counts(codes, start, stop) + noise.sample(start.size, bits)))
+        if place == len(noises):
+            break
         wide = (levels[-1].count >= STANDS_OUT * noise.sd) & (stop - start > 1)
+        room = most * place // (len(noises) - 1) - start.size
+        wide = _within(room, wide, levels[-1].count, np.minimum(parts, stop - start) - 1)
         if not (wide.any() or again):
             break
-        cuts = [
-            _cut(int(a), int(b), parts if cut else 1)
-            for a, b, cut in zip(start, stop, wide, strict=True)
-            if cut or again
-        ]
-        start, stop = np.concatenate([cut[:-1] for cut in cuts]), np.concatenate([cut[1:] for cut in cuts])
+        kept = wide | again
+        start, stop = _cut(start[kept], stop[kept], np.where(wide, parts, 1)[kept])
     return levels
 
 
@@ -120,10 +130,28 @@ def total_of(columns: Sequence[Sequence[Level]], noises: Sequence[Sequence[Noise
     return max(1.0, float(sums @ weights / weights.sum()))
 
 
-def _cut(start: int, stop: int, parts: int) -> Integers:
-    """Edges of so many blocks of all but equal width, exactly."""
-    parts = min(parts, stop - start)
-    return np.array([start + (stop - start) * i // parts for i in range(parts + 1)], np.int64)
+def _within(room: int, wide: Mask, count: Integers, more: Integers) -> Mask:
+    """Those that may be cut: of the highest counts first, as long as the blocks that this adds have room."""
+    if int(more[wide].sum()) <= room:
+        return wide
+    order = np.flatnonzero(wide)
+    order = order[np.argsort(-count[order], kind="stable")]
+    found = np.zeros(wide.size, np.bool_)
+    found[order[np.cumsum(more[order]) <= room]] = True
+    return found
+
+
+def _cut(start: Integers, stop: Integers, parts: Integers) -> tuple[Integers, Integers]:
+    """Each block cut into so many of all but equal width, exactly: w i // k is (w // k) i + (w % k) i // k, which does not overflow."""
+    parts = np.minimum(parts, stop - start)
+    block = np.repeat(np.arange(start.size), parts)
+    place = np.arange(block.size) - np.repeat(np.cumsum(parts) - parts, parts)
+    each, rest = np.divmod(stop - start, parts)
+
+    def edge(at: Integers) -> Integers:
+        return start[block] + each[block] * at + rest[block] * at // parts[block]
+
+    return edge(place), edge(place + 1)
 
 
 def _counts(codes: Integers, start: Integers, stop: Integers) -> Integers:

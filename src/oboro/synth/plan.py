@@ -27,6 +27,7 @@ from oboro.synth.codes import check_synthesisable, code_count, read_codes
 from oboro.synth.junction import Clique, Law, Noisy, fit, size_of_tree
 from oboro.synth.levels import (
     COUNTINGS,
+    MOST_BLOCKS,
     Counting,
     Level,
     Noise,
@@ -284,6 +285,7 @@ class Ones:
                 self.noises[i],
                 bits,
                 again=self.counting.again,
+                most=MOST_BLOCKS // len(self.domain),
             )
             for i, column in enumerate(self.domain)
         ]
