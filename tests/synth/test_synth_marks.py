@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
 from collections.abc import Callable
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pyarrow import feather
 
 import oboro as ob
 from oboro.errors import CertificateError, DataError, OboroError, ParameterError
 from oboro.ledger import canonical
-from oboro.release.plan import encoded
+from oboro.release.certificate import BUNDLED, Certificate, unpacked
+from oboro.release.plan import bundled, encoded
 from oboro.synth.marks import BESIDE, _written, mark_of, mark_within, marked, read_mark, write_records
 
 UNIT = ob.Unit.row()
@@ -162,9 +167,92 @@ def test_a_mark_names_a_release_that_a_key_signed(
         ob.synth.check(path, model=other.save(tmp_path / "other.oboro"))
 
 
+def _signed_by_anybody(model: ob.synth.Model, table: pa.Table) -> bytes:
+    """A model file with these measurements, under a key of its own."""
+    sink, key = pa.BufferOutputStream(), Ed25519PrivateKey.generate()
+    pq.write_table(table, sink, compression="zstd")
+    content = bytes(sink.getvalue())
+    parts = unpacked(model.bundle())
+    assert parts is not None
+    record = {name: part for name, part in json.loads(parts[1]).items() if name != "signature"}
+    found = hashlib.sha256(content).hexdigest()
+    record |= {"public_key": key.public_key().public_bytes_raw().hex()}
+    record["file"] = {**record["file"], "bytes": len(content), "sha256": found}
+    record["content"] = {**record["content"], "sha256": found}
+    certificate = Certificate(record, key.sign(canonical(record).encode()).hex())
+    return bundled({BUNDLED[0]: content, BUNDLED[1]: certificate.to_bytes()})
+
+
+def _of_many_rows(table: pa.Table) -> pa.Table:
+    """A million lines more, of which a file says in a few bytes that they are alike."""
+    last = table.slice(table.num_rows - 1)
+    return pa.concat_tables([table, last.take(pa.array(np.zeros(10**6, np.int64)))])
+
+
+def _of_many_bins(table: pa.Table) -> pa.Table:
+    table = table.filter(pc.not_equal(table.column("step"), "joint"))
+    bins = np.asarray(table.column("third").to_pylist(), object)
+    bins[table.column("step").to_pylist().index("bins")] = 10**6
+    return table.set_column(5, "third", pa.array(bins, pa.int64()))
+
+
+def _of_values_that_the_column_lacks(table: pa.Table) -> pa.Table:
+    last = np.asarray(table.column("second").to_pylist(), object)
+    last[np.flatnonzero(np.asarray(table.column("step").to_pylist()) == "bins")[-1]] = 10**6
+    return table.set_column(4, "second", pa.array(last, pa.int64()))
+
+
+def _of_all_columns_tied(table: pa.Table) -> pa.Table:
+    """All pairs of seven columns: few lines, and a model of a cell for each combination of all of them."""
+    sizes = {}
+    for line in table.to_pylist():
+        if line["step"] == "bins":
+            sizes[line["columns"]] = max(sizes.get(line["columns"], 0), line["third"] + 1)
+    kept = [line for line in table.to_pylist() if line["step"] != "joint"]
+    for one, other in combinations(sizes, 2):
+        cells = product(range(sizes[one]), range(sizes[other]))
+        line = {"step": "joint", "columns": json.dumps([one, other]), "count": 1}
+        kept += [{**line, "first": a, "second": b} for a, b in cells]
+    return pa.Table.from_pylist(kept, table.schema)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (_of_many_rows, "larger model than"),
+        (_of_all_columns_tied, "larger model than"),
+        (_of_many_bins, "not those of its plan"),
+        (_of_values_that_the_column_lacks, "not those of its plan"),
+    ],
+)
+def test_a_small_model_file_takes_no_memory_that_it_has_no_right_to(
+    change: Callable[[pa.Table], pa.Table], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody can sign one with a key of their own, also within the mark of records that somebody is asked to check."""
+    monkeypatch.setattr("oboro.synth.contents._memory", lambda: 2**23)
+    domain, unit = ob.Domain([ob.Integer(f"c{i}", 0, 4, missing=0) for i in range(7)]), ob.Unit.row()
+    ledger = ob.Ledger.create(tmp_path / "l.ledger", dataset="x", unit=unit, budget=ob.ZCDP(50))
+    rows = {name: [0, 1, 2, 3, 4] * 200 for name in domain.names}
+    model = ob.synth.release(rows, ob.synth.plan(domain, unit=unit, rho=50), ledger=ledger)
+    made = model.sample(10, seed=1)
+    mark = mark_of(made)
+    path, records = tmp_path / "hostile.oboro", tmp_path / "made.csv"
+    path.write_bytes(_signed_by_anybody(model, model.to_arrow()))
+    loaded = ob.synth.load(path)  # a model may be as large as this one
+    assert loaded.sample(10, seed=1).to_pylist() == made.to_pylist()
+    hostile = _signed_by_anybody(model, change(model.to_arrow()))
+    path.write_bytes(hostile)
+    parts = unpacked(hostile)
+    assert parts is not None
+    mark |= {"certificate": json.loads(parts[1]), "model": base64.b64encode(hostile).decode()}
+    write_records(marked(made, mark), records)
+    for door in (lambda: ob.synth.load(path), lambda: ob.synth.check(records)):
+        with pytest.raises(OboroError, match=why):
+            door()
+
+
 def test_a_forged_certificate_is_not_that_of_the_model(model: ob.synth.Model, tmp_path: Path) -> None:
     """Records and model are true, and the mark names another dataset, signed anew with a key of the forger's."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     path, kept = tmp_path / "made.csv", model.save(tmp_path / "model.oboro")
     beside = write_records(model.sample(5), path)

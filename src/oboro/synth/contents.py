@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,11 +48,15 @@ class Contents:
         return self.unpacked <= most
 
     def batches(self, domain: Domain) -> Iterator[Any]:
-        """Records of this domain, some at a time. Whatever is damaged or not as the footer says raises, as pyarrow does or `ValueError`."""
+        """Records of this domain, some at a time."""
+        return self.read(records_of(domain), [_width(column) for column in domain])
+
+    def read(self, found: Schema, widths: Sequence[int]) -> Iterator[Any]:
+        """Rows of such columns, some at a time; of texts `widths` are the longest. Whatever is damaged or not as the footer says raises, as pyarrow does or `ValueError`."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        left, found = self.rows, records_of(domain)
+        left = self.rows
         if (self.schema.names, self.schema.types) != (found.names, found.types):
             raise ValueError("other columns")
         for batch in self._batches(found):
@@ -61,13 +65,13 @@ class Contents:
             if left < 0:
                 raise ValueError("more rows than the footer says")
             columns = []
-            for column, one in zip(domain, batch.columns, strict=True):
+            for width, one in zip(widths, batch.columns, strict=True):
                 if pa.types.is_dictionary(
                     one.type
                 ):  # of texts: each is there once, however many rows point to it
                     longest = pc.max(pc.binary_length(one.dictionary).take(one.indices)).as_py() or 0
-                    if longest > _width(column):
-                        raise ValueError("a longer text than any value")
+                    if longest > width:
+                        raise ValueError("a longer text than any can be")
                     one = one.cast(pa.string())
                 columns.append(one)
             yield pa.RecordBatch.from_arrays(columns, schema=found)
@@ -141,6 +145,18 @@ def no_room(where: Path | str) -> DataError:
         needed="room for its records, drawn again",
         fix="a machine with more memory, or the records in several files",
     )
+
+
+def check_model_room(taken: int, where: Path | str) -> None:
+    """Refuses a model that takes more than half of the machine's memory: whoever wrote a file may have signed it."""
+    memory = _memory()
+    if taken > memory // 2:
+        raise DataError(
+            f"{where} says that it holds a larger model than this machine has room for",
+            given=f"about {taken / 2**30:,.1f} GiB",
+            needed=f"at most half of {memory / 2**30:.1f} GiB of memory",
+            fix="a machine with more memory, or a model of fewer seconds",
+        )
 
 
 def _memory() -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oboro.arrays import Floats, Integers, Table
+from oboro.arrays import Floats, Integers, Schema, Table
 from oboro.domain import Category, Column, Domain
 from oboro.synth.codes import code_count
 from oboro.synth.junction import Clique
@@ -135,6 +135,14 @@ class Measured:
         return np.concatenate([*ones, *(counts.ravel() for _, counts in self.tables), self.moments])
 
 
+def schema_of_rows() -> Schema:
+    """The columns of that table."""
+    import pyarrow as pa
+
+    kinds = (pa.string(), pa.string(), pa.int32(), *[pa.int64()] * 4)
+    return pa.schema(list(zip(_FIELDS, kinds, strict=True)))
+
+
 def to_rows(measured: Measured, domain: Domain) -> Any:
     """The release: a long table that says in each line how many records lie where.
 
@@ -145,9 +153,7 @@ def to_rows(measured: Measured, domain: Domain) -> Any:
 
     parts = [part for part in _measured_parts(measured, domain.names) if len(part[-1])]
     columns: list[Any] = []
-    for place, kind in enumerate(
-        (pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.int64())
-    ):
+    for place, kind in enumerate(schema_of_rows().types):
         pieces = []
         for part in parts:
             value, length = part[place], len(part[-1])
@@ -188,8 +194,13 @@ def _measured_parts(measured: Measured, names: Sequence[str]) -> Iterator[tuple[
         yield "moment", "all", None, np.arange(measured.moments.size), None, None, measured.moments
 
 
+def longest_text(domain: Domain) -> int:
+    """Bytes that no text in that table is longer than: it names up to three columns."""
+    return 16 + 3 * max(len(json.dumps(name)) for name in domain.names)
+
+
 def from_rows(table: Table, domain: Domain) -> Measured:
-    """What `to_rows` wrote."""
+    """What `to_rows` wrote; what it cannot have written raises, before anything is made as large as it says."""
     data = {name: table.column(name).fill_null(-1).to_numpy() for name in _FIELDS[2:]}
     kind, of = (table.column(name).to_numpy().astype(object) for name in _FIELDS[:2])
     place = {name: i for i, name in enumerate(domain.names)}
@@ -208,12 +219,11 @@ def from_rows(table: Table, domain: Domain) -> Measured:
             )
         )
         at = (kind == "bins") & (of == column.name)
-        bins.append(
-            Binned(
-                Shape(whole("first", at), whole("second", at), whole("count", at) / 1000, column.size),
-                whole("third", at),
-            )
-        )
+        start, stop, number = whole("first", at), whole("second", at), whole("third", at)
+        covered = np.array_equal(np.append(start, code_count(column)), np.append(0, stop))
+        if not (start < stop).all() or not covered or not ((number >= 0) & (number < start.size)).all():
+            raise ValueError("blocks that do not cover the column once, or a bin without a block")
+        bins.append(Binned(Shape(start, stop, whole("count", at) / 1000, column.size), number))
     tables: list[tuple[Clique, Integers]] = []
     joint = kind == "joint"
     starts = np.flatnonzero(joint & (data["first"] <= 0) & (data["second"] <= 0) & (data["third"] <= 0))
@@ -221,6 +231,8 @@ def from_rows(table: Table, domain: Domain) -> Measured:
         starts, [*starts[1:], *[np.flatnonzero(joint)[-1] + 1 if joint.any() else 0]], strict=False
     ):
         columns = tuple(place[name] for name in json.loads(of[first]))
+        if not columns or list(columns) != sorted(set(columns)):
+            raise ValueError("columns out of their order")
         counts = whole("count", slice(first, last))
         tables.append((columns, counts.reshape([bins[i].size for i in columns])))
     return Measured(tuple(levels), tuple(bins), tuple(tables), whole("count", kind == "moment"))

@@ -24,15 +24,16 @@ from oboro.release.certificate import unpacked, verify_unpacked
 from oboro.release.release import checked_ending
 from oboro.synth.codes import code_count, to_table
 from oboro.synth.conditions import Wanted, conditions, in_normal_form, wanted_codes, where_of
+from oboro.synth.contents import check_model_room, contents_of, no_room
 from oboro.synth.copula import CopulaSampler, MomentsPlan, Segments, correlations, restricted
-from oboro.synth.junction import LEAST, Law, Mask, Zeros, spread_evenly, sum_axes, with_evidence
+from oboro.synth.junction import LEAST, Law, Mask, Zeros, size_of_tree, spread_evenly, sum_axes, with_evidence
 from oboro.synth.levels import COUNTINGS
 from oboro.synth.marginals import MOST_SECONDS, SECONDS, SINGLE, MarginalsPlan, QualityPlan
 from oboro.synth.marks import MOST_SEED, mark_of_draw, marked
-from oboro.synth.measured import Binned, from_rows
+from oboro.synth.measured import Binned, from_rows, longest_text, schema_of_rows
 from oboro.synth.plan import ModelPlan, TablesPlan, promised
 from oboro.synth.records import GaussianPlan, gaussian_plan
-from oboro.synth.rules import in_whole_numbers, shared_out, totals_of, with_sums, zeros_of
+from oboro.synth.rules import in_whole_numbers, shared_out, tied_by, totals_of, with_sums, zeros_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -442,9 +443,6 @@ def load(path: str | Path) -> Model:
 
 def loaded(packed: bytes, path: str | Path) -> Model:
     """A model from what its file holds; errors name the file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     parts = unpacked(packed)
     if parts is None:
         raise DataError(
@@ -463,16 +461,40 @@ def loaded(packed: bytes, path: str | Path) -> Model:
             needed="synth.marginals, synth.quality or synth.moments",
         )
     try:
-        table = pq.ParquetFile(pa.BufferReader(parts[0])).read(use_threads=False)
+        table = _measurements(parts[0], plan, path)
         return Model(plan, certificate, table, _sampler(plan, table), packed)
     except OboroError:
         raise
+    except MemoryError:
+        raise no_room(path) from None
     except Exception:  # whoever signed it: public numbers that are not those of the plan
         raise CertificateError(
             f"{path} holds measurements that are not those of its plan",
             given=str(path),
             needed="a file that oboro synth release wrote",
         ) from None
+
+
+_OF_A_ROW = 256  # bytes that a measurement takes while it is read, beside its texts
+_OF_A_CELL = 128  # and a cell of the model while it is fitted
+
+
+def _measurements(released: bytes, plan: ModelPlan, path: str | Path) -> Table:
+    """The table of a model file, of which anybody may have signed another: how much it takes is known before it is made.
+
+    A few kilobytes may say that they are any number of rows, and a few small tables may tie all columns together.
+    """
+    import pyarrow as pa
+
+    contents, width = contents_of(pa.BufferReader(released), ".parquet"), longest_text(plan.learned)
+    check_model_room(contents.rows * (_OF_A_ROW + 4 * width), path)
+    schema = schema_of_rows()
+    table = pa.Table.from_batches(contents.read(schema, [width] * len(schema)), schema=schema)
+    measured = from_rows(table, plan.learned)
+    sizes = [column.size for column in measured.bins]
+    tables = [columns for columns, _ in measured.tables]
+    check_model_room(size_of_tree(sizes, [*tables, *tied_by(plan.learned)]) * _OF_A_CELL, path)
+    return table
 
 
 def _sampler(plan: ModelPlan, table: Table) -> Sampler:
