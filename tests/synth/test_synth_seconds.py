@@ -128,3 +128,10 @@ def test_the_forecast_counts_the_pairs_of_many_columns_whatever_the_seconds() ->
     assert (
         40 <= hurried[0] == hurried[1] == hurried[2] <= hurried[3] < hurried[4]
     )  # less is never said of more
+
+
+def test_the_forecast_promises_no_table_where_there_is_but_one_column() -> None:
+    plan = ob.synth.plan(ob.Domain([ob.Integer("age", 0, 120)]), unit=ob.Unit.row(), eps=1, delta="1e-6")
+    assert {part.of for part in plan.parts} == {"counts of age"}
+    assert "will be chosen" not in str(plan.forecast())
+    assert "no table of several to choose" in str(plan.forecast())

@@ -208,6 +208,8 @@ class QualityPlan(TablesPlan):
         if self.n is None and for_rows >= 0.5:
             time += f", and about {math.ceil(for_rows)} more for each million rows"
         time = f"learning and fitting take {time}; reading the data comes on top"
+        if not self.steps:
+            note = "there is one column, and no table of several to choose; oboro synth report measures what comes of it"
         return self.forecast_with(table, [*self.carried(3), note, time] if self.steps else [note])
 
     @property
