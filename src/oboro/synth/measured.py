@@ -143,6 +143,9 @@ def schema_of_rows() -> Schema:
     return pa.schema(list(zip(_FIELDS, kinds, strict=True)))
 
 
+_ALIKE = 1 << 12  # rows that are written at once
+
+
 def to_rows(measured: Measured, domain: Domain) -> Any:
     """The release: a long table that says in each line how many records lie where.
 
@@ -154,12 +157,14 @@ def to_rows(measured: Measured, domain: Domain) -> Any:
     parts = [part for part in _measured_parts(measured, domain.names) if len(part[-1])]
     columns: list[Any] = []
     for place, kind in enumerate(schema_of_rows().types):
-        pieces = []
+        pieces: list[Any] = []
         for part in parts:
             value, length = part[place], len(part[-1])
-            pieces.append(
-                pa.array(value, kind) if isinstance(value, np.ndarray) else pa.array([value] * length, kind)
-            )
+            if isinstance(value, np.ndarray):
+                pieces.append(pa.array(value, kind))
+                continue
+            alike = pa.array([value] * min(length, _ALIKE), kind)  # an array of texts has room for 2 GB
+            pieces += [alike.slice(0, length - first) for first in range(0, length, _ALIKE)]
         columns.append(pa.chunked_array(pieces, kind))
     return pa.table(columns, names=list(_FIELDS)).combine_chunks()
 
