@@ -77,6 +77,15 @@ def test_masking_looks_at_each_sign_a_few_times_at_most() -> None:
         ("postgresql:¥¥u:s3cret@h¥db", "postgresql://u:***@h/db"),
         ("postgresql∶∕∕u∶s3cret is cut off", "postgresql://u:*** is cut off"),
         ("password＝s3cret", "password=***"),
+        ("postgresql://u:12 s3cret@h/db", "postgresql://u:***@h/db"),
+        ('postgresql://u:1"s3cret@h/db', "postgresql://u:***@h/db"),
+        ("postgresql://u:\u3000s3cret@h/db", "postgresql://u:***@h/db"),
+        (
+            "postgresql://h:5432 is not postgresql://u:1 s3cret@h/db",
+            "postgresql://h:5432 is not postgresql://u:***@h/db",
+        ),
+        ('password="s3 cret" x', "password=*** x"),
+        ("password=a\\ s3cret x", "password=*** x"),
     ],
 )
 def test_an_error_shows_no_password(text: str, shown: str) -> None:

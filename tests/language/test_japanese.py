@@ -157,3 +157,12 @@ def test_a_tick_of_a_series_and_a_table_by_mesh_are_named_in_japanese() -> None:
     assert said == "row、col 別の件数の時系列表（24 時点）の時点 5（暫定）"
     assert language.phrase("table of counts by mesh", "ja") == "mesh 別の件数の表"
     assert language.phrase("1 km mesh", "ja") == "1 km メッシュ"
+
+
+def test_two_options_that_a_fix_goes_without_are_named_once() -> None:
+    for text, other in (
+        ("--rho 0.00542, without --eps, without --delta", "--rho 0.00542、--eps と --delta なし"),
+        ("--eps 1, without --rho", "--eps 1、--rho なし"),
+        ("nothing", "なし"),
+    ):
+        assert language.said(text, "ja") == other

@@ -185,6 +185,33 @@ def test_what_came_out_worst_is_named() -> None:
     assert apart.to_dict()["worst_triples"][0][:3] == ["a", "b", "c"]  # type: ignore[index]
 
 
+@pytest.mark.parametrize(
+    ("other", "words"), [(0, "behaves like"), (500, "differs a lot"), (80, "keeps the main")]
+)
+def test_labels_that_share_a_bin_are_compared_one_by_one(other: int, words: str, tmp_path: Path) -> None:
+    """500 towns of 40 rows each: 49 of them have bins, and all others share one, in which any town may stand for any other."""
+    rng = np.random.default_rng(3)
+    towns = rng.integers(0, 500, 20_000)
+    moved = rng.integers(0, 500, 20_000)
+    moved = np.where(moved >= 500 - other, moved + other, moved)
+    real, made = (
+        pa.table({"town": [f"town {i}" for i in one], "sex": rng.choice(["f", "m"], 20_000)})
+        for one in (towns, moved)
+    )
+    found = ob.synth.quality(real, made)
+    assert found.mean_one_way < 0.06  # bins show little of it
+    assert words in found.verdict
+    worst = found.worst_labels[0]
+    assert worst.names == ("town",)
+    assert worst.beyond == pytest.approx(other / 500, abs=0.06)
+    assert (f"the labels of the column town differ by {worst.distance:.1%};" in found.verdict) == (other > 0)
+    assert "columns of more than 50 labels" in str(found)
+    assert found.to_dict()["worst_labels"] == [["town", round(worst.distance, 6), round(worst.beyond, 6)]]
+    write_quality(found, tmp_path / "q.html")
+    assert "columns of many labels, each by itself" in (tmp_path / "q.html").read_text()
+    assert not ob.synth.quality(real.select(["sex"]), made.select(["sex"])).worst_labels
+
+
 def test_what_came_out_worst_is_in_the_order_of_a_figure_that_is_shown(tmp_path: Path) -> None:
     """A pair of many labels is farther apart by chance alone than one of few that lost what they had in common."""
     rng = np.random.default_rng(2)

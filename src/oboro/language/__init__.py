@@ -154,10 +154,14 @@ _ALIKE = {
     for sign in signs
 }
 
-_OPTION = re.compile(r"(password\s*=\s*)(?!\*\*\*)(?:'(?:[^'\\\n]|\\.)*'?|[^&\s\"']+)", re.IGNORECASE)
-# an address with a space or a quote in its password, or one that was cut off before its @; but a number may be a port
+_OPTION = re.compile(
+    r"(password\s*=\s*)(?!\*\*\*)(?:'(?:[^'\\\n]|\\.)*'?|\"(?:[^\"\\\n]|\\.)*\"?|(?:\\.|[^&\s\"'\\])+)",
+    re.IGNORECASE,
+)
+# an address with a space or a quote in its password, or one that was cut off before its @; but a number may be a port: before a slash, or where no @ follows
 _UNENDED = re.compile(
-    r"(postgres\w*(?:\+\w+)?:/+[^\s:/@]*:)(?!\*\*\*|\d{0,5}(?:[/?\s\"',;.)]|$))([^\n]*)", re.IGNORECASE
+    r"(postgres\w*(?:\+\w+)?:/+[^\s:/@]*:)(?!\*\*\*|\d{0,5}(?:[/?]|(?:[\s\"',;.)]|$)(?!(?:(?!postgres)[^\n@])*@)))([^\n]*)",
+    re.IGNORECASE,
 )
 _ADDRESS = re.compile(r"postgres[\w+]*:?/*|:/+", re.IGNORECASE)  # a path has one slash less than was typed
 _COLON = re.compile(r":|%3a", re.IGNORECASE)

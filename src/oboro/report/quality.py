@@ -53,6 +53,7 @@ WORDS = {
     "below": both("rows below {value}"),
     "worst_pairs": both("pairs"),
     "worst_triples": both("triples"),
+    "worst_labels": both("columns of many labels, each by itself"),
     "or_more": both("{value} or more"),
     "or_beyond": both("{value} or beyond"),
     "correlations": both("Correlations"),
@@ -134,9 +135,13 @@ def _body(quality: Quality, record: Facts) -> str:
 
 
 def _worst(quality: Quality) -> str:
-    """The pairs and triples that differ most, by name, and the columns whose mean, standard deviation and ends do."""
+    """The pairs and triples that differ most, by name, columns of many labels, and the columns whose mean, standard deviation and ends do."""
     parts = []
-    for word, found in (("worst_pairs", quality.worst_pairs), ("worst_triples", quality.worst_triples)):
+    for word, found in (
+        ("worst_pairs", quality.worst_pairs),
+        ("worst_triples", quality.worst_triples),
+        ("worst_labels", quality.worst_labels),
+    ):
         rows = [
             (named(" × ".join(worst.names)), f"{worst.distance:.3f}", f"{worst.beyond:.3f}")
             for worst in found

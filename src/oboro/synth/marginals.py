@@ -278,7 +278,11 @@ class QualityPlan(TablesPlan):
         ones, sd = self.ones, self.noise.sd
         levels = ones.measure(codes, bits)
         total = ones.total(levels)
-        bins = ones.binned(levels, self.bins_for(total), self.categories, self.least_in_noise * sd)
+        most, least = self.bins_for(total), self.least_in_noise * sd
+        bins = ones.binned(levels, most, self.categories, least)
+        fewer = most_for([column.size for column in bins], self.largest)
+        if fewer is not None:
+            bins = ones.binned(levels, min(most, fewer), min(self.categories, fewer), least)
         sizes = [column.size for column in bins]
         places = [column.bins_of(codes[i]) for i, column in enumerate(bins)]
         offers = Offers(sizes, sd, total, self.largest, all_triples=self.all_triples)
@@ -317,6 +321,21 @@ class QualityPlan(TablesPlan):
 
     def describe(self) -> dict[str, object]:
         return describe_plan(self, "model for synthetic data, tables chosen by their error", self.noise)
+
+
+def most_for(sizes: Sequence[int], largest: int) -> int | None:
+    """How many bins a column may have, so that the model has room for a pair of every column with another; None where it has.
+
+    The less noise, the more bins stand out from it: where seconds are few for so many columns, more budget would leave most columns without any pair.
+    """
+    every = np.asarray(sizes)
+
+    def fits(most: int) -> bool:
+        return (every.size - 1) * float(np.minimum(every, most).mean()) ** 2 <= largest
+
+    if fits(int(every.max())):
+        return None
+    return max((most for most in range(_FEWEST, int(every.max())) if fits(most)), default=_FEWEST)
 
 
 class Counted(dict[Clique, Integers]):

@@ -15,7 +15,7 @@ from oboro.exact import about, whole
 from oboro.language import aligned, plain, said
 from oboro.records import Record
 from oboro.release import Certificate
-from oboro.synth.codes import Compared, read_both
+from oboro.synth.codes import MOST_LABELS, Compared, read_both
 from oboro.synth.distances import (
     KNOWN,
     Changed,
@@ -90,6 +90,32 @@ def worst_triples(columns: Sequence[Compared], pairs: Floats) -> tuple[Worst, ..
     return _ordered(found)
 
 
+def worst_labels(columns: Sequence[Compared]) -> tuple[Worst, ...]:
+    """Columns of so many labels that the rare ones share a bin, which hides what becomes of them: here each label stands by itself."""
+    found = []
+    for column in columns:
+        count = 0 if column.numeric else 1 + max(map(_last, (column.real, column.synthetic)))
+        if count > MOST_LABELS:
+            one, two = (
+                np.nan_to_num(values, nan=count).astype(np.int64)
+                for values in (column.real, column.synthetic)
+            )
+            found.append((column.name, *distance_of(one, two, count + 1)))
+    errors = most_errors(len(found))
+    return _ordered(
+        [
+            Worst((name,), distance, float(beyond_chance(distance, chance + errors * spread)))
+            for name, distance, chance, spread in found
+        ]
+    )
+
+
+def _last(codes: Floats) -> int:
+    """The largest code that is known; -1 where none is."""
+    known = codes[~np.isnan(codes)]
+    return int(known.max()) if known.size else -1
+
+
 def _coarse(column: Compared, real: bool) -> Integers:
     """Five bins and missing: numbers by fifths of the real rows, labels the four most frequent and the others."""
     bins = column.real_bins if real else column.synthetic_bins
@@ -120,6 +146,7 @@ LIMITS = {
     "pairs": (0.05, 0.15),  # distance of a pair of columns, on average
     "worst pair": (0.15, 0.45),
     "worst triple": (0.15, 0.45),
+    "worst labels": (0.15, 0.45),  # distance of a column of many labels, each by itself
     "mean": (0.1, 0.3),  # how far the mean of a column is off, in standard deviations
     "spread": (1.25, 2.0),  # by which factor the standard deviation of a column is off
     "end": (0.5, 0.8),  # how much of the highest or lowest values of a column is lost or too much
@@ -158,6 +185,7 @@ class Quality:
     near: Nearness
     worst_pairs: tuple[Worst, ...] = ()
     worst_triples: tuple[Worst, ...] = ()
+    worst_labels: tuple[Worst, ...] = ()  # columns of many labels
     only_real: tuple[str, ...] = ()  # columns that are not compared
     only_synthetic: tuple[str, ...] = ()
     where: Record = field(default_factory=dict)  # conditions of the draw, by the mark of the records
@@ -268,7 +296,7 @@ class Quality:
 
     @property
     def verdict(self) -> str:
-        """One line. Its words are those of the worst figure, which it names: distances of columns, pairs and triples, on average and at most,
+        """One line. Its words are those of the worst figure, which it names: distances of columns, pairs, triples and labels, on average and at most,
         the mean, the standard deviation and the end of a column that are farthest off, the correlation that changed most, what a classifier loses; and before all of them, that real
         rows were copied. All count by what is beyond chance, which makes a perfect model of few rows differ, too."""
         changed, moved, wider = self.worst_correlation, self.worst_mean, self.worst_spread
@@ -291,6 +319,7 @@ class Quality:
                 ("pairs", float(middles)),
                 ("worst pair", float(pairs.max())),
                 ("worst triple", self.worst_triples[0].beyond if self.worst_triples else 0.0),
+                ("worst labels", self.worst_labels[0].beyond if self.worst_labels else 0.0),
                 ("mean", 0.0 if moved is None else moved.beyond),
                 ("spread", 1.0 if wider is None else wider.beyond),
                 ("end", 0.0 if self.worst_end is None else self.worst_end.beyond),
@@ -336,6 +365,9 @@ class Quality:
         elif grade and grades["worst column"] == grade:
             place = int(np.argmax(columns))
             figures = f"the column {plain(self.columns[place].name)} differs by {self.one_way[place]:.1%}; {figures}"
+        elif grade and grades["worst labels"] == grade:
+            name, distance = plain(self.worst_labels[0].names[0]), self.worst_labels[0].distance
+            figures = f"the labels of the column {name} differ by {distance:.1%}; {figures}"
         elif grade and grades["worst pair"] == grade:
             i, j = np.unravel_index(int(pairs.argmax()), pairs.shape)
             names = " × ".join(plain(self.columns[place].name) for place in sorted((i, j)))
@@ -395,6 +427,10 @@ class Quality:
                 [*worst.names, round(worst.distance, 6), round(worst.beyond, 6)]
                 for worst in self.worst_triples
             ],
+            "worst_labels": [
+                [*worst.names, round(worst.distance, 6), round(worst.beyond, 6)]
+                for worst in self.worst_labels
+            ],
             "correlation_error": round(self.correlation_error, 6),
             "worst_correlation": None if changed is None else changed.to_dict(),
             "worst_mean": None if self.worst_mean is None else self.worst_mean.to_dict(),
@@ -439,7 +475,12 @@ class Quality:
         lines += aligned([[said(part) for part in row] for row in rows], "<")
         pairs = "the pairs of columns that came out worst: distance, and what of it is beyond chance"
         triples = "the triples that came out worst, in at most five bins a column, likewise"
-        for told, found in ((pairs, self.worst_pairs), (triples, self.worst_triples)):
+        labels = f"columns of more than {MOST_LABELS} labels, each label by itself, likewise"
+        for told, found in (
+            (pairs, self.worst_pairs),
+            (triples, self.worst_triples),
+            (labels, self.worst_labels),
+        ):
             if found:
                 lines += ["", said(told), *aligned([worst.told for worst in found])]
         return "\n".join(lines)
@@ -498,6 +539,7 @@ def quality(
         nearness(columns, rng),
         worst_pairs(columns, pairs, _pairs_beyond(*two)),
         worst_triples(columns, pairs),
+        worst_labels(columns),
         read.only_real,
         read.only_synthetic,
         origin.where,
