@@ -61,14 +61,19 @@ class Header:
 
 
 # What a field is stays as it is: marks, line ends, commas. A semicolon comes from where 1,5 means 1.5, and from CP1252 wherever a byte is
-# not UTF-8; of a file with tabs neither is known, so that numbers and bytes stay for `check` to count.
+# not UTF-8; of a file with tabs neither is known, so that numbers and bytes stay for `check` to count. In a column where every comma has one
+# to three digits before it and three behind, it may stand for thousands: 1,230 as 1.23 would be wrong without a word, so it stays, too.
 _OF_SEMICOLONS = (
-    "import codecs, csv, re, sys; csv.field_size_limit(2**24); "
+    "import codecs, csv, io, re, sys; csv.field_size_limit(2**24); "
     'codecs.register_error("cp1252", lambda e: (e.object[e.start:e.end].decode("cp1252", "replace"), e.end)); '
     'sys.stdin.reconfigure(encoding="utf-8-sig", errors="cp1252", newline=""); '
     'sys.stdout.reconfigure(encoding="utf-8", newline=""); '
-    'rows = csv.reader(sys.stdin, delimiter=";"); to = csv.writer(sys.stdout); to.writerow(next(rows)); '
-    r'to.writerows([re.sub(r"^([+-]?[0-9]+),([0-9]+)$", r"\1.\2", cell) for cell in row] for row in rows)'
+    "text = sys.stdin.read(); to = csv.writer(sys.stdout); "
+    'rows = lambda: csv.reader(io.StringIO(text, newline=""), delimiter=";"); records = rows(); next(records); '
+    'number = re.compile("[+-]?[0-9]+,[0-9]+").fullmatch; thousands = re.compile("[+-]?[1-9][0-9]{0,2},[0-9]{3}").fullmatch; '
+    "points = {i for row in records for i, cell in enumerate(row) if number(cell) and not thousands(cell)}; "
+    "records = rows(); to.writerow(next(records)); "
+    'to.writerows([cell.replace(",", ".") if i in points and number(cell) else cell for i, cell in enumerate(row)] for row in records)'
 )
 _OF_OTHERS = (
     "import csv, sys; csv.field_size_limit(2**24); "
