@@ -322,7 +322,7 @@ def check(
     if checked["where"]:
         listed = checked["conditions"]
         notes.append(
-            f"the conditions were chosen by whoever drew, and nobody signs them: these records say nothing beyond the model but what the conditions say, {listed:,} values or ranges"
+            f"the conditions were chosen by whoever drew, and nobody signs them: these records say nothing beyond the model but what the conditions say, values and ranges: {listed:,}"
         )
     if checked["may_hold_data"]:
         notes.append(
