@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import oboro as ob
@@ -82,6 +83,20 @@ def test_of_no_rules_and_of_no_rows() -> None:
     assert check_rules(open_data({"age": [3]}), ob.Domain([ob.Integer("age", 0, 9)])) == []
     found = check_rules(open_data({name: [] for name in DOMAIN.names}), DOMAIN)
     assert [one.get("breaking", one.get("in_data")) for one in found] == [0] * 6
+
+
+def test_data_that_is_not_opened_is_told_how() -> None:
+    domain = ob.Domain([ob.Integer("age", 0, 9)], impossible=[{"age": 3}])
+    data = pd.DataFrame({"age": [3, 4], "other": [1, 2]})
+    for ask in (
+        lambda source: check_rules(source, domain),
+        lambda source: check_columns(source, domain.columns),
+    ):
+        with pytest.raises(ob.errors.ParameterError) as refused:
+            ask(data)
+        assert (refused.value.argument, str(refused.value.given)) == ("source", "source=a DataFrame")
+        (fixed,) = eval(f"dict({refused.value.fix})", {"ob": ob, "data": data}).values()
+        assert ask(fixed)[0]["rows"] == 2
 
 
 def test_very_many_rules_are_counted_at_once() -> None:
