@@ -133,5 +133,21 @@ def test_the_command_tells_the_steward(
                 continue
             assert "for the steward's eyes only" in told
             assert "1 of 3 rows meet impossible 1 (age ..29, work = retired)" in told
-            assert "known totals of work: job 300 declared, 2 in the data" in told
+            assert "300 declared, 2 in the data: known total of work = job" in told
             assert "income is not wage + rent in 2 of 3 rows; a value is missing in 1 of these" in told
+
+
+def test_a_total_of_a_value_with_spaces_is_told_in_japanese(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.toml").write_text(
+        'data = "p.csv"\nledger = "l"\n[[columns]]\nkind = "category"\nname = "job"\nvalues = ["1. in: a shop", "no"]\n'
+        '[known.job]\n"1. in: a shop" = 1600\n'
+    )
+    Path("p.csv").write_text("job\n1. in: a shop\nno\n")
+    monkeypatch.setenv("OBORO_LANGUAGE", "ja")
+    monkeypatch.setattr("sys.argv", ["oboro", "check", "p.toml"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "宣言では 1,600 件、データでは 1 件：job = 1. in: a shop の既知の合計" in capsys.readouterr().out

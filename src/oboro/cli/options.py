@@ -506,8 +506,8 @@ def _told(one: Record) -> str:
     """A rule and what was found of it, in a line."""
     if one["rule"] == "known":
         column, value = plain(one["column"]), plain(str(one["value"]))
-        return said(
-            f"known totals of {column}: {value} {one['declared']:,} declared, {one['in_data']:,} in the data"
+        return said(  # numbers first: a value may have spaces
+            f"{one['declared']:,} declared, {one['in_data']:,} in the data: known total of {column} = {value}"
         )
     if one["rule"] == "impossible":
         says = plain(one["says"])
