@@ -15,6 +15,7 @@ from pathlib import Path
 
 from oboro.errors import DataError
 from oboro.kinds import shown
+from oboro.language import Lines
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
@@ -68,12 +69,9 @@ _OF_SEMICOLONS = (
     'codecs.register_error("cp1252", lambda e: (e.object[e.start:e.end].decode("cp1252", "replace"), e.end)); '
     'sys.stdin.reconfigure(encoding="utf-8-sig", errors="cp1252", newline=""); '
     'sys.stdout.reconfigure(encoding="utf-8", newline=""); '
-    "text = sys.stdin.read(); to = csv.writer(sys.stdout); "
-    'rows = lambda: csv.reader(io.StringIO(text, newline=""), delimiter=";"); records = rows(); next(records); '
-    'number = re.compile("[+-]?[0-9]+,[0-9]+").fullmatch; thousands = re.compile("[+-]?[1-9][0-9]{0,2},[0-9]{3}").fullmatch; '
-    "points = {i for row in records for i, cell in enumerate(row) if number(cell) and not thousands(cell)}; "
-    "records = rows(); to.writerow(next(records)); "
-    'to.writerows([cell.replace(",", ".") if i in points and number(cell) else cell for i, cell in enumerate(row)] for row in records)'
+    'text = sys.stdin.read(); rows = lambda: enumerate(csv.reader(io.StringIO(text, newline=""), delimiter=";")); '
+    r'points = {i for n, row in rows() if n for i, c in enumerate(row) if re.match(r"(?![+-]?[1-9]\d?\d?,\d{3}$)[+-]?\d+,\d+$", c)}; '
+    r'csv.writer(sys.stdout).writerows([re.sub(r"^([+-]?\d+),(\d+)$", r"\1.\2", c) if n and i in points else c for i, c in enumerate(row)] for n, row in rows())'
 )
 _OF_OTHERS = (
     "import csv, sys; csv.field_size_limit(2**24); "
@@ -91,4 +89,5 @@ def with_commas(path: Path, separator: str) -> str:
     file, into = shlex.quote(str(path)), shlex.quote(str(path.with_name(f"{name}.gz" if packed else name)))
     code = _OF_SEMICOLONS if separator == ";" else _OF_OTHERS.format(separator.replace("\t", r"\t"))
     convert = f"python3 -c {shlex.quote(code)}"
-    return f"gzip -dc {file} | {convert} | gzip > {into}" if packed else f"{convert} < {file} > {into}"
+    line = f"gzip -dc {file} | {convert} | gzip > {into}" if packed else f"{convert} < {file} > {into}"
+    return line if "\n" in line else Lines(line)  # cut where a text of anybody's is, it could not be pasted

@@ -108,6 +108,19 @@ def test_decimal_commas_become_points_where_semicolons_separate_and_bytes_stay_w
     assert (tmp_path / "comma-p.csv").read_bytes() == b'a,b\r\n"1,5",' + "北\r\n".encode("cp932")
 
 
+def test_the_line_is_whole_however_long_the_path_is(tmp_path: Path) -> None:
+    folder = tmp_path.joinpath(*["a folder of a long name " * 4] * 5)
+    folder.mkdir(parents=True)
+    path = folder / "p.csv"
+    path.write_text("age;region\n1;x\n")
+    with pytest.raises(DataError) as refused:
+        open_data(path).need("age")
+    assert len(path.as_posix()) > 500
+    assert str(refused.value).endswith("comma-p.csv'")
+    shell(refused.value)
+    open_data(folder / "comma-p.csv").need("age", "region")
+
+
 def test_commas_in_a_file_called_tsv_are_told_too(tmp_path: Path) -> None:
     path = tmp_path / "p.tsv"
     path.write_text("age,region\n31,north\n")
