@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench
 LOWEST := .venv-lowest
 SPARK := .venv-spark
-PEERS := .venv-tmlt/installed .venv-pipelinedp/installed
+# not PEERS, which the bench reads: what make sets goes to its commands in place of what was typed
+PEER_VENVS := .venv-tmlt/installed .venv-pipelinedp/installed
 LOOPS := $(shell grep -rl --include='*.py' noise.compiler src)
 # errors are shown; what pip would say about itself is not
 PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet --quiet
@@ -46,7 +47,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python docs/build_site.py site
 
 # `make bench PART=peers` first makes an environment for each peer that cannot live beside our dependencies.
-bench: $(BENCH)/installed $(if $(filter peers,$(PART)),$(PEERS)) $(if $(filter synth synth_table,$(PART)),.venv-aim/installed)
+bench: $(BENCH)/installed $(if $(filter peers,$(PART)),$(PEER_VENVS)) $(if $(filter synth synth_table,$(PART)),.venv-aim/installed)
 	$(BENCH)/bin/python -m bench $(PART)
 
 # All tests, three times, beside processes that keep every core busy.

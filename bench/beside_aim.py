@@ -42,7 +42,7 @@ def _made_by(name: str, codes: Any, sizes: list[int], rho: float, rounds: int | 
         privacy_unit=dp.unit_of(contributions=1),
         privacy_loss=dp.loss_of(rho=rho),
     )
-    algorithm = dp.mbi.AIM(rounds=rounds) if name == "AIM" else dp.mbi.MST()
+    algorithm = {"AIM": lambda: dp.mbi.AIM(rounds=rounds), "MST": dp.mbi.MST}[name]()
     table = (
         context.query(rho=rho)
         .contingency_table(

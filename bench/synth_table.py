@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ KEPT = HERE / "bench" / "synth_runs.jsonl"
 DELTA = "1e-6"
 BUDGETS = "1,0.3,3,10"  # in the order in which they are run
 METHODS = "quality,marginals"
+THEIRS = ("AIM", "MST", *(f"{peer}-{how}" for peer in ("AIM", "MST") for how in ("even", "round")))
 FIGURES = ("1-way", "2-way", "3-way", "AUC", "SDMetrics", "seconds")
 Key = tuple[str, str, str, int]  # by whom, table, eps, repeat
 
@@ -127,6 +129,9 @@ def rows() -> Iterator[Row]:
     if beside.process is None:
         print("AIM, MST and SDMetrics are not here: make bench PART=synth makes their environment")
     tables = _listed("TASKS", ",".join(names()))
+    # a run is kept by the name that was typed: one that nobody has would stand there as somebody's
+    if unknown := [peer for peer in peers if peer not in THEIRS]:
+        sys.exit(f"PEERS={','.join(unknown)}: there are {', '.join(THEIRS)}")
     every, found = list(asked(peers, tables)), kept()
     runs = Runs(beside)
     if os.environ.get("SHOW") != "1":

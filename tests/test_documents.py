@@ -198,6 +198,28 @@ def test_a_line_that_cannot_be_typed_is_found() -> None:
     assert misspelt("ledger backup a.ledger -o copy.ledger", True) is None
 
 
+def test_make_sets_nothing_that_the_bench_reads() -> None:
+    """A variable that the Makefile sets reaches its commands in place of what a user typed before `make bench`."""
+    made = (ROOT / "Makefile").read_text(encoding="utf-8")
+    read = {
+        name
+        for path in (ROOT / "bench").glob("*.py")
+        for name in re.findall(
+            r"(?:environ(?:\.get\(|\[)|_listed\()\"(\w+)\"", path.read_text(encoding="utf-8")
+        )
+    }
+    assert {"PEERS", "SHOW", "ROWS"} <= read
+    assert not read & set(re.findall(r"^(\w+) *:?=", made, re.M))
+
+
+def test_kept_runs_are_of_somebody() -> None:
+    lines = (ROOT / "bench" / "synth_runs.jsonl").read_text(encoding="utf-8").splitlines()
+    runs = [json.loads(line) for line in lines]
+    ours = {"real rows", "marginals", "quality", "quality-singly"}
+    assert {run["by"] for run in runs} == ours | {"AIM", "AIM-even", "AIM-round", "MST"}
+    assert len({(run["by"], run["task"], run["eps"], run["repeat"]) for run in runs}) == len(runs)
+
+
 def test_the_licence_of_whatever_is_vendored_goes_into_the_wheel() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "license-files"

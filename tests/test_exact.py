@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,6 +90,17 @@ def test_a_number_that_only_the_user_knows_is_not_made_up(bad: object, fix: str)
     with pytest.raises(ParameterError) as refused:
         whole("n", bad, least=1, most=9000, open=True)
     assert refused.value.fix == fix
+
+
+@pytest.mark.parametrize("name", ["delta", "instalment_delta", "delta of a plan"])
+@pytest.mark.parametrize(
+    ("read", "bad"), [(positive, 0), (positive, "x"), (not_negative, -1), (rational, None)]
+)
+def test_no_large_delta_is_proposed(name: str, read: Any, bad: object) -> None:
+    """With a delta of a tenth, one person in ten may be shown as they are."""
+    with pytest.raises(ParameterError) as refused:
+        read(name, bad)
+    assert str(refused.value.fix).endswith('="1e-6"')
 
 
 @pytest.mark.parametrize(

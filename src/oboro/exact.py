@@ -33,7 +33,7 @@ _BEYOND = 1 << (10**_LONGEST).bit_length()
 _made = object.__new__
 
 
-def rational(name: str, value: object, example: object = "0.1") -> Fraction:
+def rational(name: str, value: object, example: object = None) -> Fraction:
     """`value` as an exact rational; `name` is how an error calls it, `example` what could be handed over instead."""
     if type(value) is Fraction:  # nearly every one: what stands in it is read as it is
         numerator, denominator = value._numerator, value._denominator  # type: ignore[attr-defined]
@@ -102,7 +102,7 @@ def positive(name: str, value: object) -> Fraction:
             f"{name} must be positive",
             given=_handed(name, show(number), told),
             needed="a number above 0",
-            fix=_handed(name, "0.1"),
+            fix=_handed(name, _usual(name)),
         )
     return number
 
@@ -115,7 +115,7 @@ def not_negative(name: str, value: object) -> Fraction:
             f"{name} must not be negative",
             given=_handed(name, show(number), told),
             needed="0 or more",
-            fix=_handed(name, "0.1"),
+            fix=_handed(name, _usual(name)),
         )
     return number
 
@@ -244,11 +244,17 @@ def _handed(name: str, value: object, written: Callable[..., Setting] = setting)
     return written(**{argument: value}) if known else "NUMBER" if value is ... else str(value)
 
 
+def _usual(name: str) -> str:
+    """A number that can be pasted. With a delta of a tenth, one person in ten may be shown as they are."""
+    return "1e-6" if name.partition(" of ")[0].endswith("delta") else "0.1"
+
+
 def _not_a_number(name: str, value: object, example: object) -> ParameterError:
     try:
         shown = repr(value)
     except ValueError:  # in it a whole number of more digits than Python writes
         shown = f"a {type(value).__name__}"
+    example = _usual(name) if example is None else example
     meant = _meant_number(value, counts=not isinstance(example, str))
     return ParameterError(
         f"{name} is not a number",

@@ -200,6 +200,8 @@ def shown(value: object) -> str:
     except Exception:
         text = f"a {type(value).__name__}"
     text = text.encode("utf-8", "backslashreplace").decode()
+    if "\n" in text:  # a table, drawn in lines: cut off, it says nothing
+        return f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

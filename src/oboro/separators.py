@@ -15,6 +15,7 @@ from pathlib import Path
 
 from oboro.errors import DataError
 from oboro.kinds import shown
+from oboro.language import Lines
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
@@ -61,14 +62,16 @@ class Header:
 
 
 # What a field is stays as it is: marks, line ends, commas. A semicolon comes from where 1,5 means 1.5, and from CP1252 wherever a byte is
-# not UTF-8; of a file with tabs neither is known, so that numbers and bytes stay for `check` to count.
+# not UTF-8; of a file with tabs neither is known, so that numbers and bytes stay for `check` to count. In a column where every comma has one
+# to three digits before it and three behind, it may stand for thousands: 1,230 as 1.23 would be wrong without a word, so it stays, too.
 _OF_SEMICOLONS = (
-    "import codecs, csv, re, sys; csv.field_size_limit(2**24); "
+    "import codecs, csv, io, re, sys; csv.field_size_limit(2**24); "
     'codecs.register_error("cp1252", lambda e: (e.object[e.start:e.end].decode("cp1252", "replace"), e.end)); '
     'sys.stdin.reconfigure(encoding="utf-8-sig", errors="cp1252", newline=""); '
     'sys.stdout.reconfigure(encoding="utf-8", newline=""); '
-    'rows = csv.reader(sys.stdin, delimiter=";"); to = csv.writer(sys.stdout); to.writerow(next(rows)); '
-    r'to.writerows([re.sub(r"^([+-]?[0-9]+),([0-9]+)$", r"\1.\2", cell) for cell in row] for row in rows)'
+    'text = sys.stdin.read(); rows = lambda: enumerate(csv.reader(io.StringIO(text, newline=""), delimiter=";")); '
+    r'points = {i for n, row in rows() if n for i, c in enumerate(row) if re.match(r"(?![+-]?[1-9]\d?\d?,\d{3}$)[+-]?\d+,\d+$", c)}; '
+    r'csv.writer(sys.stdout).writerows([re.sub(r"^([+-]?\d+),(\d+)$", r"\1.\2", c) if n and i in points else c for i, c in enumerate(row)] for n, row in rows())'
 )
 _OF_OTHERS = (
     "import csv, sys; csv.field_size_limit(2**24); "
@@ -86,4 +89,5 @@ def with_commas(path: Path, separator: str) -> str:
     file, into = shlex.quote(str(path)), shlex.quote(str(path.with_name(f"{name}.gz" if packed else name)))
     code = _OF_SEMICOLONS if separator == ";" else _OF_OTHERS.format(separator.replace("\t", r"\t"))
     convert = f"python3 -c {shlex.quote(code)}"
-    return f"gzip -dc {file} | {convert} | gzip > {into}" if packed else f"{convert} < {file} > {into}"
+    line = f"gzip -dc {file} | {convert} | gzip > {into}" if packed else f"{convert} < {file} > {into}"
+    return line if "\n" in line else Lines(line)  # cut where a text of anybody's is, it could not be pasted

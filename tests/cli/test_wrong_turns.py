@@ -196,3 +196,34 @@ def test_json_has_what_is_printed(oboro: Command) -> None:
     assert made["output"] == "draft.toml"
     made = json.loads(oboro("ledger create n.ledger --dataset x --unit row --eps 1 --json")[1])
     assert "eps alone" in made["pays_for"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("row:replace", "row,replace"),
+        ("row replace", "row,replace"),
+        ("rows:replace", "row,replace"),
+        ("person:who:20:replace", "person:who:20,replace"),
+        ("person:who:replace", "person:who:20,replace"),
+        ("person:replace", "person:replace:20"),
+        ("cells:3:1 replace", "cells:3:1,replace"),
+    ],
+)
+def test_replacement_that_was_typed_with_another_sign_stays_in_the_fix(
+    typed: str, meant: str, oboro: Command
+) -> None:
+    made = "ledger create n.ledger --dataset people --eps 1"
+    code, _, said = oboro(f"{made} --unit '{typed}'")
+    assert (code, f"fix     --unit {meant}\n" in said) == (4, True), said
+    assert oboro(f"{made} --unit {meant}")[0] == 0
+
+
+def test_a_delta_of_nothing_pays_for_what_eps_alone_pays(oboro: Command) -> None:
+    said = oboro("ledger create n.ledger --dataset people --unit row --eps 1 --delta 0")[1]
+    assert "in eps alone" in said
+    assert "in eps and delta" not in said
+    assert (
+        "in eps and delta"
+        in oboro("ledger create o.ledger --dataset people --unit row --eps 1 --delta 1e-6")[1]
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import oboro as ob
-from oboro.domain.spellings import Span, meant_spans
+from oboro.domain.spellings import Span, meant_spans, meant_value
 
 AGE, YEAR, HOURS = ob.Integer("age", 0, 99), ob.Integer("year", 1900, 2030), ob.Real("h", 0, 1000, "0.5")
 
@@ -35,3 +35,15 @@ def test_what_a_range_may_have_meant(
     column: ob.Integer | ob.Real, text: str, spans: list[Span] | None
 ) -> None:
     assert meant_spans(column, text) == spans
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["!=Fair", "! Fair", "not Fair", "<>Fair", "≠ Fair", "~Fair", "Non Fair", "Fair以外", "Fairでない"],
+)
+def test_a_denied_value_is_not_taken_for_the_value(given: str) -> None:
+    """All others are meant."""
+    column = ob.Category("cut", ["Fair", "Good", "Not graded"])
+    assert meant_value(column, given) != "Fair"
+    assert meant_value(column, "fiar") == "Fair"
+    assert meant_value(column, "not grated") == "Not graded"

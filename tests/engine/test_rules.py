@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import oboro as ob
@@ -84,6 +85,20 @@ def test_of_no_rules_and_of_no_rows() -> None:
     assert [one.get("breaking", one.get("in_data")) for one in found] == [0] * 6
 
 
+def test_data_that_is_not_opened_is_told_how() -> None:
+    domain = ob.Domain([ob.Integer("age", 0, 9)], impossible=[{"age": 3}])
+    data = pd.DataFrame({"age": [3, 4], "other": [1, 2]})
+    for ask in (
+        lambda source: check_rules(source, domain),
+        lambda source: check_columns(source, domain.columns),
+    ):
+        with pytest.raises(ob.errors.ParameterError) as refused:
+            ask(data)
+        assert (refused.value.argument, str(refused.value.given)) == ("source", "source=a DataFrame")
+        (fixed,) = eval(f"dict({refused.value.fix})", {"ob": ob, "data": data}).values()
+        assert ask(fixed)[0]["rows"] == 2
+
+
 def test_very_many_rules_are_counted_at_once() -> None:
     domain = ob.Domain(
         [ob.Integer("a", 0, 999), ob.Integer("b", 0, 999)],
@@ -118,5 +133,21 @@ def test_the_command_tells_the_steward(
                 continue
             assert "for the steward's eyes only" in told
             assert "1 of 3 rows meet impossible 1 (age ..29, work = retired)" in told
-            assert "known totals of work: job 300 declared, 2 in the data" in told
+            assert "300 declared, 2 in the data: known total of work = job" in told
             assert "income is not wage + rent in 2 of 3 rows; a value is missing in 1 of these" in told
+
+
+def test_a_total_of_a_value_with_spaces_is_told_in_japanese(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.toml").write_text(
+        'data = "p.csv"\nledger = "l"\n[[columns]]\nkind = "category"\nname = "job"\nvalues = ["1. in: a shop", "no"]\n'
+        '[known.job]\n"1. in: a shop" = 1600\n'
+    )
+    Path("p.csv").write_text("job\n1. in: a shop\nno\n")
+    monkeypatch.setenv("OBORO_LANGUAGE", "ja")
+    monkeypatch.setattr("sys.argv", ["oboro", "check", "p.toml"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "宣言では 1,600 件、データでは 1 件：job = 1. in: a shop の既知の合計" in capsys.readouterr().out

@@ -92,15 +92,33 @@ def test_the_line_keeps_marks_line_ends_and_umlauts(separator: str, encoding: st
 def test_decimal_commas_become_points_where_semicolons_separate_and_bytes_stay_where_tabs_do(
     tmp_path: Path,
 ) -> None:
+    """Not where all of a column may be thousands: 1,230 people are not 1.23."""
     path = tmp_path / "p.csv"
     cells = ["1,5", "-0,25", "+3,0", "1.234,5", "1,2,3", "1,5 kg", "1,"]
     path.write_text("0,5;b\n" + "".join(f"{cell};x\n" for cell in cells), encoding="utf-8")
     subprocess.run(["sh", "-c", with_commas(path, ";")], check=True)
     found = rows((tmp_path / "comma-p.csv").read_text())
     assert [row[0] for row in found] == ["0,5", "1.5", "-0.25", "+3.0", *cells[3:]]
+    path.write_text("a;b;c\n1,230;1,230;0,250\n85;1,5;-12,125\n12,000;2,125;1,000\n", encoding="utf-8")
+    subprocess.run(["sh", "-c", with_commas(path, ";")], check=True)
+    found = rows((tmp_path / "comma-p.csv").read_text())
+    assert found[1:] == [["1,230", "1.230", "0.250"], ["85", "1.5", "-12.125"], ["12,000", "2.125", "1.000"]]
     path.write_bytes(b"a\tb\n1,5\t" + "北\n".encode("cp932"))
     subprocess.run(["sh", "-c", with_commas(path, "\t")], check=True)
     assert (tmp_path / "comma-p.csv").read_bytes() == b'a,b\r\n"1,5",' + "北\r\n".encode("cp932")
+
+
+def test_the_line_is_whole_however_long_the_path_is(tmp_path: Path) -> None:
+    folder = tmp_path.joinpath(*["a folder of a long name " * 4] * 5)
+    folder.mkdir(parents=True)
+    path = folder / "p.csv"
+    path.write_text("age;region\n1;x\n")
+    with pytest.raises(DataError) as refused:
+        open_data(path).need("age")
+    assert len(path.as_posix()) > 500
+    assert str(refused.value).endswith("comma-p.csv'")
+    shell(refused.value)
+    open_data(folder / "comma-p.csv").need("age", "region")
 
 
 def test_commas_in_a_file_called_tsv_are_told_too(tmp_path: Path) -> None:

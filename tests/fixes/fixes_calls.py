@@ -215,6 +215,7 @@ ob.synth.load("absent.oboro") ==> "{fix}".endswith(".oboro") or 1 / 0
 ob.synth.load("people.csv") ==> "{fix}".endswith(".oboro") or 1 / 0
 small.ruled(impossible=pa.table({"age": pa.array([], pa.int64())})) ==> small.ruled(impossible=None)
 ob.engine.open_data(".") ==> ob.engine.open_data("people.csv")
+ob.engine.check_rules({"age": [3]}, small) ==> (lambda data: ob.engine.check_rules(**dict({fix}), domain=small))({"age": [3], "region": ["north"]})
 # -- tables
 ob.tables.plan(grid, unit=ob.Unit.signal(1), eps=1)
 ob.tables.plan(grid, unit=ob.Unit.cells(), eps=1, publish=2)

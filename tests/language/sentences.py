@@ -94,8 +94,9 @@ def templates(node: ast.expr) -> Iterator[str]:
 
 
 def is_prose(text: str) -> bool:
-    """Whether a part is words to be translated rather than code, a number or a name."""
+    """Whether a part is words to be translated rather than code, a number or a name; four words are a sentence, whatever signs it has."""
     words = text.replace("{}", " ").split()
     plain = [word for word in words if word.strip(",.;:()").isalpha() and word.islower()]
-    code = any(sign in text for sign in "=[]<>_/\"'`$") or text.startswith(("oboro ", "--", "pip "))
-    return len(plain) >= 2 and not code
+    if text.startswith(("oboro ", "--", "pip ")):
+        return False
+    return len(plain) >= (4 if any(sign in text for sign in "=[]<>_/\"'`$") else 2)

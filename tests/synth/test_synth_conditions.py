@@ -134,6 +134,10 @@ def test_conditions_that_are_typed() -> None:
         ("年齢＝２０〜４０", {"年齢": (20, 40)}),
         ("年齢≦40", {"年齢": (0, 40)}),
         ("年令＝40", {"年齢": 40}),
+        ("work!=job", {"work": "VALUE"}),
+        ("work≠job", {"work": "VALUE"}),
+        ("work<>job", {"work": "VALUE"}),
+        ("age!=5", {"age": ("LOW", "HIGH")}),
     ],
 )
 def test_conditions_that_are_mistyped(text: str, fix: Any) -> None:

@@ -251,7 +251,7 @@ def test_many_conditions_may_be_a_column_of_the_data(
         done, out = checked(path)
         assert done == code
         assert out.startswith(head)
-        assert (f"but what the conditions say, {listed} values or ranges" in out) == (listed > 0)
+        assert (f"but what the conditions say, values and ranges: {listed}" in out) == (listed > 0)
         done, out = checked(path, "--json")
         found = json.loads(out)
         assert (done, found["valid"], found["may_hold_data"]) == (code, code == 0, code == 1)

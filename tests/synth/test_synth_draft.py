@@ -16,7 +16,17 @@ import oboro as ob
 from oboro.domain import Category, Column, Date, Domain, Integer, Real
 from oboro.errors import ParameterError
 from oboro.synth.codes import code_count, read_codes
-from oboro.synth.draft import CODES, MANY_CODES, NOT_UTF8, TIMES, UNREAD_DATES, UNREAD_NUMBERS, Draft
+from oboro.synth.draft import (
+    CODES,
+    IDENTIFIERS,
+    MANY_CODES,
+    NOT_UTF8,
+    ROUNDED,
+    TIMES,
+    UNREAD_DATES,
+    UNREAD_NUMBERS,
+    Draft,
+)
 
 
 def drafted(data: Any, folder: Path) -> tuple[Domain, Draft, str]:
@@ -52,6 +62,10 @@ def drafted(data: Any, folder: Path) -> tuple[Domain, Draft, str]:
         (["1", "nan", "3"], Integer, None),
         (["inf", "1"], None, None),
         (["a", "1"], Category, None),
+        (list(range(300)), Integer, IDENTIFIERS),
+        ([*range(300), 7], Integer, None),
+        (list(range(50)), Integer, None),
+        ([i / 2 for i in range(301)], Real, None),
         ([f"{i:04}" for i in range(300)], None, MANY_CODES),
         ([f"{i:,}" for i in range(5000, 5300)], None, UNREAD_NUMBERS),
     ],
@@ -65,6 +79,19 @@ def test_what_a_draft_says_of_odd_values(
     assert done.said.get("a") == said
     if said is not None:
         assert said in text
+
+
+def test_a_draft_says_which_values_its_steps_round(tmp_path: Path) -> None:
+    data = {
+        "fine": ["3.95", "58.94"],
+        "even": ["3.9", "58.9"],
+        "thirds": [1 / 3, 0.5],
+        "odd": [0.1, float("nan")],
+    }
+    _, done, text = drafted(data, tmp_path)
+    tables = {tomllib.loads(part)["name"]: part for part in text.split("[[columns]]")[1:]}
+    assert {name for name, part in tables.items() if f"# {ROUNDED}" in part} == {"fine", "thirds"}
+    assert not done.said
 
 
 def test_texts_that_are_not_utf_8_are_said_to_be_unread(tmp_path: Path) -> None:

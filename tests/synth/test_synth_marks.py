@@ -61,6 +61,28 @@ def test_a_file_says_what_it_is_and_from_which_draw(
     assert again["where"] == {"age": ["2..6"], "sex": ["f"], "day": [None]}
 
 
+@pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv", ".json"])
+def test_whoever_has_records_can_draw_more(model: ob.synth.Model, tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"made{ending}"
+    write_records(model.sample(40, {"age": 3}), path)
+    found = ob.synth.load(path)
+    assert found.sample(500, seed=1) == model.sample(500, seed=1), (
+        "of all the people, not under the condition"
+    )
+    assert found.certificate.record["plan"] == model.certificate.record["plan"]
+    write_records(model.sample(40), tmp_path / "bare.csv")
+    (tmp_path / f"bare.csv{BESIDE}").unlink()
+    with pytest.raises(DataError, match="is not a model"):
+        ob.synth.load(tmp_path / "bare.csv")
+    said = mark_of(model.sample(10))
+    packed = base64.b64decode(said["model"])
+    for wrong in (packed[:-9], packed.replace(b"people", b"others"), b""):
+        forged = marked(model.sample(10), {**said, "model": base64.b64encode(wrong).decode()})
+        pq.write_table(forged, tmp_path / "forged.parquet")
+        with pytest.raises((DataError, CertificateError)):
+            ob.synth.load(tmp_path / "forged.parquet")
+
+
 def test_a_table_that_a_user_writes_keeps_its_mark(model: ob.synth.Model, tmp_path: Path) -> None:
     pq.write_table(model.sample(30, seed=4), tmp_path / "own.parquet")
     found = ob.synth.check(tmp_path / "own.parquet")

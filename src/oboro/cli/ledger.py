@@ -34,6 +34,7 @@ from oboro.language import aligned, labelled, phrase, plain, said
 if TYPE_CHECKING:
     from oboro.ledger import Entry, Ledger
     from oboro.ledger import Head as LedgerHead
+    from oboro.privacy import Guarantee
 
 app = typer.Typer(
     help="Create, show, verify, export, back up and upgrade a ledger, and fetch what it paid for.",
@@ -121,14 +122,14 @@ def create(
                 "budget": made.budget.to_dict(),
                 "periods": None if made.periods is None else made.periods.to_dict(),
                 "public_key": made.public_key,
-                "pays_for": _PAYS_FOR[made.budget.unconditional.kind],
+                "pays_for": _pays_for(made.budget),
             }
         )
         return
     echo(said(f"created {plain(made.where)}"))
     for label, text in _decided(made).items():
         echo("  " + labelled(label, text, 11))
-    echo("  " + labelled("pays for", said(_PAYS_FOR[made.budget.unconditional.kind]), 11))
+    echo("  " + labelled("pays for", said(_pays_for(made.budget)), 11))
 
 
 _PAYS_FOR = {  # by the currency of a budget
@@ -137,6 +138,15 @@ _PAYS_FOR = {  # by the currency of a budget
     "zcdp": "all that has a price in rho, or in eps alone: many questions, and synthetic data; nothing with a delta",
     "renyi": "all that has a price in eps alone, in rho, or in eps of this order or a higher one; nothing with a delta",
 }
+
+
+def _pays_for(budget: Guarantee) -> str:
+    """By the currency; a delta of 0 is none."""
+    from oboro.privacy import Approx
+
+    promised = budget.unconditional
+    nothing = isinstance(promised, Approx) and promised.delta == 0
+    return _PAYS_FOR["pure" if nothing else promised.kind]
 
 
 @app.command(epilog="Example: oboro ledger show people.ledger")

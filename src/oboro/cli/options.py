@@ -214,6 +214,11 @@ def _unit(text: str) -> Unit:
             needed='"add/remove" or "replace"',
             fix=_meant(kind, parts, nearest(adjacency, ADJACENCIES) or "add/remove"),
         )
+    *before, last = body.replace(" ", ":").split(":")
+    if not comma and last in ADJACENCIES and len(before) > (before[:1] == ["person"]):
+        kind, *parts = before  # behind another sign than a comma: a fix keeps it
+        kind = nearest(kind, _KINDS) or kind
+        raise _not_understood(text, "", _meant(kind, parts, last))
     if kind == "row" and not parts:
         return Unit.row(adjacency)
     if kind == "person" and len(parts) == 2:
@@ -234,11 +239,17 @@ def _unit(text: str) -> Unit:
             needed="person:COLUMN:MAX_ROWS, or a file that states the unit",
             fix=_in_a_file(text),
         )
-    raise UnitError(
-        "--unit is not understood" + (f": did you mean {close!r}?" if close else ""),
+    raise _not_understood(
+        text, f": did you mean {close!r}?" if close else "", _meant(close or kind, parts, adjacency)
+    )
+
+
+def _not_understood(text: str, guess: str, fix: str) -> UnitError:
+    return UnitError(
+        "--unit is not understood" + guess,
         given=f"--unit {text}",
         needed="row, person:COLUMN:MAX_ROWS, cells:MAX_CELLS:MAX_PER_CELL or signal:DISTANCE:NORM, with ',replace' if wanted",
-        fix=_meant(close or kind, parts, adjacency),
+        fix=fix,
     )
 
 
@@ -495,8 +506,8 @@ def _told(one: Record) -> str:
     """A rule and what was found of it, in a line."""
     if one["rule"] == "known":
         column, value = plain(one["column"]), plain(str(one["value"]))
-        return said(
-            f"known totals of {column}: {value} {one['declared']:,} declared, {one['in_data']:,} in the data"
+        return said(  # numbers first: a value may have spaces
+            f"{one['declared']:,} declared, {one['in_data']:,} in the data: known total of {column} = {value}"
         )
     if one["rule"] == "impossible":
         says = plain(one["says"])

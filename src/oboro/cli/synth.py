@@ -208,14 +208,16 @@ def release(data: DataFile, learned: Learned, ledger: LedgerOrDeclared = None, *
     epilog="Example: oboro synth sample model.oboro -n 10000 --where age=18..64 -o synthetic.parquet"
 )
 def sample(
-    model: Annotated[Path, argument("MODEL", "A model that `oboro synth release` wrote.")],
+    model: Annotated[
+        Path, argument("MODEL", "A model that `oboro synth release` wrote, or records with it in their mark.")
+    ],
     output: To,
     n: Annotated[str, option("-n --records NUMBER", "How many records.")],
     where: Annotated[
         list[str],
         option(
             "--where CONDITION",
-            "Only such records: COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; repeat for other columns.",
+            "Only such records: COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; COLUMN= for missing ones. Repeat for other columns.",
         ),
     ] = [],
     seed: Annotated[
@@ -322,7 +324,7 @@ def check(
     if checked["where"]:
         listed = checked["conditions"]
         notes.append(
-            f"the conditions were chosen by whoever drew, and nobody signs them: these records say nothing beyond the model but what the conditions say, {listed:,} values or ranges"
+            f"the conditions were chosen by whoever drew, and nobody signs them: these records say nothing beyond the model but what the conditions say, values and ranges: {listed:,}"
         )
     if checked["may_hold_data"]:
         notes.append(

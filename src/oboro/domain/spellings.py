@@ -130,7 +130,19 @@ def meant_value(column: Category, value: object) -> str | int | None:
             if spelt(str(one)) == spelt(value):
                 return one
     close = nearest(value, map(str, column.values))
+    if close is None or _denials(str(value)) - _denials(close):
+        return None  # `!=Fair` is near to `Fair`, and means all others
     return next((one for one in column.values if str(one) == close), None)
+
+
+_DENIAL = re.compile(
+    r"!|\u2260|<>|~|\b(?:not|no|non|except|without|excluding|other than|all but)\b"
+    "|\u4ee5\u5916|\u3067\u306a\u3044|\u3067\u306f\u306a\u3044|\u9664"
+)
+
+
+def _denials(text: str) -> set[str]:
+    return set(_DENIAL.findall(spelt(text).lower()))
 
 
 def meant_columns(text: str, names: Sequence[str]) -> list[str | None]:

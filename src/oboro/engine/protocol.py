@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from oboro.arrays import Bools, Floats, Integers
 from oboro.domain import Column, Domain
-from oboro.errors import DataError, DomainError, UnitError, setting
+from oboro.errors import DataError, DomainError, ParameterError, UnitError, setting, told
 from oboro.kinds import each_of, nearest, shown, takes
 from oboro.privacy import Unit
 from oboro.separators import Header
@@ -286,10 +286,23 @@ def word_of(person: int | float | str | bytes) -> int:
     return int(md5(known, usedforsecurity=False).hexdigest()[:8], 16) & WORD
 
 
+def source_of(name: str, value: object) -> Source:
+    """Data that was opened, or the call that opens it."""
+    if isinstance(value, Source):
+        return value
+    raise ParameterError(
+        f"{name} is not opened yet",
+        given=told(**{name: shown(value)}),
+        needed="what ob.engine.open_data gives",
+        fix=told(**{name: "ob.engine.open_data(data)"}),
+        argument=name,
+    )
+
+
 # The verbs, for callers: what public facts rule out is refused here, once for all engines, and threads take turns.
 
 
-@takes(source=Source, unit=Unit)
+@takes(source=source_of, unit=Unit)
 def count_units(source: Source, unit: Unit) -> int:
     """How many units there are, counted once: public under "replace", private otherwise.
 
@@ -410,7 +423,7 @@ def _in_turn(source: Source, stream: Callable[[], Iterator[Integers]]) -> Iterat
         yield from stream()
 
 
-@takes(source=Source, columns=each_of(Column))
+@takes(source=source_of, columns=each_of(Column))
 def check_columns(source: Source, columns: Sequence[Column]) -> list[dict[str, object]]:
     """For the steward's eyes: how many values of each column are missing or out of bounds. Not private.
 

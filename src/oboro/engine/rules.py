@@ -11,7 +11,7 @@ import numpy as np
 
 from oboro.arrays import Bools, Integers
 from oboro.domain import Category, Column, Domain
-from oboro.engine.protocol import Source, stream_codes
+from oboro.engine.protocol import Source, source_of, stream_codes
 from oboro.kinds import takes
 from oboro.privacy import Unit
 
@@ -19,7 +19,7 @@ _MOST_SHOWN = 8  # values of one condition
 _MOST_CELLS = 2**62
 
 
-@takes(source=Source, domain=Domain)
+@takes(source=source_of, domain=Domain)
 def check_rules(source: Source, domain: Domain) -> list[dict[str, object]]:
     """For the steward's eyes: how many rows break each rule of a domain, `impossible`, `known` and `sums`. Not private.
 

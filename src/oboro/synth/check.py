@@ -144,6 +144,15 @@ def _checked(
     )
 
 
+def model_in(where: Path, content: bytes) -> bytes | None:
+    """The file of the model, from the mark of synthetic records; None where there is none to be read."""
+    try:
+        mark = _mark(where, _contents(content, where))
+    except (CertificateError, DataError):
+        return None
+    return None if mark is None else model_within(mark)
+
+
 def certificate_within(packed: bytes, where: Path) -> Certificate:
     """That of the model in a mark, checked against what stands beside it there."""
     parts = unpacked(packed)

@@ -162,7 +162,7 @@ def _both(one: Any, other: Any) -> Any:
     return LOW, HIGH
 
 
-_SIGN = re.compile(r"[=<>~:]+")
+_SIGN = re.compile(r"[!\u2260=<>~:]+")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 
 

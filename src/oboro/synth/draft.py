@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
@@ -81,7 +81,12 @@ def draft(data: Data, path: str | Path) -> Draft:
         ),
         "draft = true",
         "",
-        *(line for column in columns for line in _written(column, rare.get(column.name, ()), said)),
+        *(
+            line
+            for name, guess in found.items()
+            if guess.column is not None
+            for line in _written(guess.column, rare.get(name, ()), guess)
+        ),
     ]
     write_whole(Path(path), "\n".join(lines).encode())
     return Draft(Path(path), tuple(c.name for c in columns), left_out, sum(map(len, rare.values())), said)
@@ -110,13 +115,13 @@ def _rare_values(source: DuckTable, column: Category) -> set[str]:
     return {str(value) for value in texts(source, query) if value in column.values}
 
 
-def _written(column: Column, rare: Collection[str], said: Mapping[str, str]) -> list[str]:
+def _written(column: Column, rare: Collection[str], guess: Guess) -> list[str]:
     """One `[[columns]]` table, with a mark behind each rare value."""
     import tomli_w
 
     record: Record = column.to_dict()
     values = record.pop("values", None)
-    notes = [f"# {said[column.name]}"] if column.name in said else []
+    notes = [f"# {note}" for note in (guess.said, ROUNDED if guess.rounded else None) if note]
     lines = ["[[columns]]", *notes, *tomli_w.dumps(record).splitlines()]
     if values is not None:
         each = [f"    {_spelled(value)}," + (f"  {RARE_MARK}" if value in rare else "") for value in values]
@@ -143,7 +148,10 @@ MANY_CODES = (
 )
 NOT_UTF8 = "texts that are not UTF-8 are not read: save the file as UTF-8"
 TIMES = "the time of day is not read"
+IDENTIFIERS = "every row has a number of its own: leave the column out if it is an identifier"
 MANY = "too many different texts, or nothing in it"
+# in the file alone: it holds for most columns of measurements
+ROUNDED = "values are finer than this step, and are rounded to it"
 
 _DATE_LIKE = re.compile(
     r"\d{4}[-/.\u5e74]\s*\d{1,2}[-/.\u6708]\s*\d{1,2}\u65e5?(?:[ T].*)?|\d{1,2}[-/.]\s*\d{1,2}[-/.]\s*\d{4}(?:[ T].*)?"
@@ -157,6 +165,7 @@ class Guess:
 
     column: Column | None
     said: str | None = None
+    rounded: bool = False
 
 
 def _guess(source: DuckTable, name: str) -> Guess:
@@ -183,7 +192,13 @@ def _guess(source: DuckTable, name: str) -> Guess:
         return Guess(None, MANY)
     coded = bool(codes) and base == "VARCHAR"
     if numbers == known and not coded:
-        return Guess(None if nans == known else _numeric(name, low, high, whole=wholes == known - nans))
+        column = None if nans == known else _numeric(name, low, high, whole=wholes == known - nans)
+        if isinstance(column, Real):
+            steps = f"{number} / {float(column.step)!r}"
+            off = f"SELECT count(*) FILTER (abs({steps} - round({steps})) > 1e-6) FROM {source.relation}"
+            return Guess(column, rounded=source.connection.execute(off).fetchone() != (0,))
+        alone = column is not None and distinct == known > MOST_VALUES
+        return Guess(column, IDENTIFIERS if alone else None)
     if days == known:
         decades = _decades(date.fromisoformat(first), date.fromisoformat(last))
         return Guess(Date(name, *decades), TIMES if timed else None)

@@ -273,9 +273,10 @@ def check_file(path: str | Path) -> Path:
     if where.suffix.lower() not in FORMATS:
         raise ParameterError(
             "the file type is unknown",
-            given=str(path),
+            given=told(output=str(path)),
             needed=" ".join(FORMATS),
-            fix=f"{where.stem or 'synthetic'}.parquet",
+            fix=setting(output=str(where.with_name(f"{where.stem or 'synthetic'}.parquet"))),
+            argument="output",
         )
     refuse_release(where)
     if where.is_file() and not is_marked(where):

@@ -431,13 +431,18 @@ def model_of(release: Release) -> Model:
 
 @takes(path=path_of)
 def load(path: str | Path) -> Model:
-    """Reads a model file, and checks that its measurements are those that its certificate was signed for.
+    """Reads a model, from its file or from the mark of records that were drawn from it, and checks that its measurements are those
+    that its certificate was signed for.
 
     >>> model = ob.synth.release(data, ob.synth.plan(domain, unit=unit, rho="0.5"), ledger=ledger)
     >>> ob.synth.load(model.save("people.oboro")).sample(10, seed=1) == model.sample(10, seed=1)
     True
     """
     packed = content_of(path, needed="a model that oboro synth release wrote", fix="model.oboro")
+    if unpacked(packed) is None:
+        from oboro.synth.check import model_in
+
+        packed = model_in(Path(path), packed) or packed
     return loaded(packed, path)
 
 
