@@ -102,7 +102,7 @@ def test_texts_that_are_not_utf_8_are_said_to_be_unread(tmp_path: Path) -> None:
     assert domain.columns[0] == Category("place", ["a", "b"])
 
 
-@pytest.mark.few(60, "drafts")
+@pytest.mark.long("drafts")
 @given(
     values=st.one_of(
         *(
