@@ -199,7 +199,9 @@ def test_what_is_written_as_csv_is_read_back_by_its_names(tmp_path: Path) -> Non
     assert pa.table(open_text(path)).to_pylist() == table.to_pylist()
 
 
-@pytest.mark.parametrize("below", ["", "5,north\n", '5,"north"\n', '5,"a"\n"6","b"\n', ("x" * 99 + "\n") * 20_000])
+@pytest.mark.parametrize(
+    "below", ["", "5,north\n", '5,"north"\n', '5,"a"\n"6","b"\n', ("x" * 99 + "\n") * 20_000]
+)
 def test_a_quotation_mark_that_is_forgotten_makes_no_header_of_records(below: str, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text('"age,region\n' + below)
