@@ -382,8 +382,8 @@ def _headings(page: Page) -> list[tuple[str, str, str, str]]:
     found = []
     for _, heading, anchor, text in _sections(page):
         shown = text[:_EXCERPT]
-        if page.language == "ja":
-            rest = text[_EXCERPT:]  # no spaces between words
+        if page.language == "ja":  # no spaces between words
+            rest = " ".join(piece for piece in text[_EXCERPT:].split() if any(map(str.isalpha, piece)))
         else:
             known = set(re.findall(r"[\w-]+", f"{heading} {shown}".lower()))
             later = re.findall(r"[\w-]{3,}", text[_EXCERPT:].lower())

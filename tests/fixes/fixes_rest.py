@@ -46,6 +46,7 @@ ob.Domain.from_toml(text_file(COLUMN + '[labels]\n年齢 = "x"\n')) ==> tomllib.
 copied().sample(3, where={"region": "nrth"})
 patched("synth.copula", "_MOST_TRIES", 0, lambda: copied().sample(3, where={"age": 119})) ==> ob.synth.plan(domain.only("age", "region"), unit=ob.Unit.row(), eps=1, delta="1e-6", method=fix.split('"')[1])
 patched("synth.contents", "_memory", lambda: 2**6, lambda: ob.synth.check(marked())) ==> ob.synth.check("marked.parquet")
+module("synth.contents").check_room(10**12, small, "huge.parquet") ==> module("synth.contents").check_room(10**3, small, "one-of-many.parquet")
 patched("synth.check", "drawn_again", lambda *a: (_ for _ in ()).throw(MemoryError()), lambda: ob.synth.check(marked())) ==> ob.synth.check("marked.parquet")
 ob.synth.check(of_an_older_version("older.csv"), output="anew.csv") ==> ob.synth.check("older.csv", output="anew.csv", **dict({fix}))
 ob.synth.load(".") ==> ob.synth.load("{fix}") if modelled().save("model.oboro") else None
