@@ -248,7 +248,7 @@ ob.statistics.PersonTables({"people": ("people.csv", small)}, one_row=["people"]
 module("statistics.person_tables").PersonTables({"people": ("people.csv", grid)}, one_row=["people"], ledger=person_ledger) ==> module("statistics.person_tables").PersonTables({"people": ("people.csv", small)}, one_row=["people"], ledger=person_ledger)
 module("statistics.person_tables").PersonTables({"a": ("people.csv", small), "b": ("people.csv", small)}, one_row=["b"], ledger=person_ledger).sql("SELECT COUNT(*) FROM a JOIN b USING (person)", eps="0.001") ==> "{fix}" == "b_age" or 1 / 0
 reread(persons.plan.persons(eps=1), guarantee={"kind": "pure", "eps": "0"}) ==> persons.plan.persons(**dict({fix}))
-towns_release().to_arrow() and towns_release()._by("twon") ==> towns_release()._by(**dict({fix}))
+towns_release()._by("twon") ==> towns_release()._by(**dict({fix}))
 module("tables.tree.intervals").noisy_in(pa.table({"x": [1]})) ==> fix == "a domain with fewer cells" or 1 / 0
 patched("os", "fork", None, module("statistics.own").check_fork) ==> module("statistics.own").check_fork()
 (lambda line: (typed(line), typed(line)))("histogram release people.csv --domain people.toml --column region --eps 0.1 --ledger people.ledger -o written.csv")
