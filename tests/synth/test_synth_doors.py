@@ -67,6 +67,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
+@pytest.mark.few(1, "synthetic files")
 @pytest.mark.parametrize("ending", [".parquet", ".arrow"])
 def test_no_record_is_read_before_the_footer_fits_the_mark(
     model: ob.synth.Model, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
@@ -179,6 +180,7 @@ def test_a_hash_of_parts_is_that_of_the_whole(ending: str) -> None:
             assert digest(table, ending) == hashlib.sha256(encoded(table, as_text)).hexdigest()
 
 
+@pytest.mark.few(1, "synthetic files")
 @pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv"])
 def test_real_rows_under_a_mark_that_fits_lose_the_promise(
     model: ob.synth.Model, tmp_path: Path, ending: str

@@ -238,6 +238,7 @@ def _of_all_columns_tied(table: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(kept, table.schema)
 
 
+@pytest.mark.few(2, "synthetic files")
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -539,6 +540,7 @@ def test_a_file_with_room_for_more_than_its_records_is_not_said_to_hold_them_alo
     assert path.read_bytes() == clean.read_bytes()
 
 
+@pytest.mark.few(2, "synthetic files")
 @pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv", ".json"])
 def test_files_that_oboro_wrote_hold_their_records_alone(
     model: ob.synth.Model, tmp_path: Path, ending: str

@@ -257,7 +257,7 @@ def test_bins_of_numbers_hold_equally_many_real_rows_but_for_what_fills_one_or_l
     assert same.labels[-2:] == ("up to 100", "missing")
 
 
-@pytest.mark.few(2, "numbers of any size")
+@pytest.mark.few(1, "numbers of any size")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("odd", [float("inf"), float("-inf"), float("nan"), 1e308, -1e308, 1.7e308, 5e-324])
 def test_numbers_of_any_size_are_compared_in_silence(odd: float, tmp_path: Path) -> None:

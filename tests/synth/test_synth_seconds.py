@@ -116,7 +116,7 @@ def test_with_few_seconds_and_many_columns_pairs_still_fit() -> None:
     assert offers.fitting([]) == offers.small
 
 
-@pytest.mark.few(1, "whole models")
+@pytest.mark.long("whole models")
 @pytest.mark.parametrize("kind", ["numbers", "labels"])
 def test_more_budget_leaves_no_column_without_a_pair_where_seconds_are_few(test_bits, kind: str) -> None:
     """The less noise, the more bins stand out: with 5,000 cells for 24 columns, pairs of full size were 8 or 9."""

@@ -611,6 +611,7 @@ def skewed(rng: np.random.Generator, rows: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.few(1, "values by chance")
 @pytest.mark.parametrize("rows", [100, 300, 2000])
 def test_chance_alone_makes_no_mean_and_no_spread_of_skewed_columns_off(rows: int) -> None:
     """Real rows in halves, and rows drawn from the real ones: of many hundred such figures one or two are off."""

@@ -132,7 +132,7 @@ def test_a_table_with_intervals_says_for_which_rows_they_are_not_promised(strate
     assert told == (plan.intervals is not None)
 
 
-@pytest.mark.few(6, "rows beside answers")
+@pytest.mark.few(3, "rows beside answers")
 @pytest.mark.parametrize("eps", ["0.1", "3"])
 @pytest.mark.parametrize(
     "facts",
